@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "arch/decoderblocks.h"
+
+namespace tpscope::blocks {
+
+Statement op(Operation operation, std::string label) { return {std::move(operation), std::move(label)}; }
+
+Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string label) {
+    Operation operation;
+    operation.kind = kind;
+    operation.in = std::move(in);
+    operation.out = std::move(out);
+    return {std::move(operation), std::move(label)};
+}
+
+Statement callModule(std::string path, std::vector<Var> args, std::vector<Var> out, std::string label) {
+    return {CallModule{std::move(path), std::move(args), std::move(out), false}, std::move(label)};
+}
+
+Statement callFunction(std::string program, std::vector<Var> args, std::vector<Var> out, std::string label) {
+    return {CallFunction{std::move(program), std::move(args), std::move(out)}, std::move(label)};
+}
+
+void Builder::define(ForwardProgram program) {
+    const std::string id = program.id;
+    model.programs.emplace(id, std::move(program));
+}
+
+ModuleIndex Builder::linear(ModuleIndex parent, const std::string &name, std::int64_t in, std::int64_t out,
+                            bool bias) {
+    const ModuleIndex index = model.tree.add(parent, name, "Linear");
+    Module &module = at(index);
+    module.parameters.push_back({"weight", {out, in}, model.dtype, initStd, 0.0});
+    if (bias)
+        module.parameters.push_back({"bias", {out}, model.dtype, 0.0, 0.0});
+    module.attributes = {{"in_features", in}, {"out_features", out}};
+    module.isLinear = module.hasInFeatures = module.hasOutFeatures = true;
+    module.forwardProgram = "Linear.forward";
+    Operation matmul;
+    matmul.kind = OpKind::Linear;
+    matmul.in = {"input"};
+    matmul.out = {"output"};
+    matmul.parameters = {"weight", "bias"};
+    define({"Linear.forward", "forward@linear.py", {"input"}, {"output"}, {op(matmul, "F.linear")}, true});
+    return index;
+}
+
+ModuleIndex Builder::embedding(ModuleIndex parent, const std::string &name, std::int64_t rows,
+                               std::int64_t columns) {
+    const ModuleIndex index = model.tree.add(parent, name, "Embedding");
+    Module &module = at(index);
+    module.parameters.push_back({"weight", {rows, columns}, model.dtype, initStd, 0.0});
+    module.attributes = {{"num_embeddings", rows}, {"embedding_dim", columns}};
+    module.isEmbedding = true;
+    module.forwardProgram = "Embedding.forward";
+    Operation lookup;
+    lookup.kind = OpKind::Embedding;
+    lookup.in = {"input"};
+    lookup.out = {"output"};
+    lookup.parameters = {"weight"};
+    define({"Embedding.forward", "forward@sparse.py", {"input"}, {"output"}, {op(lookup, "F.embedding")}, true});
+    return index;
+}
+
+ModuleIndex Builder::rmsNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps) {
+    const ModuleIndex index = model.tree.add(parent, name, prefix + "RMSNorm");
+    Module &module = at(index);
+    module.parameters.push_back({"weight", {size}, model.dtype, 0.0, 1.0});
+    module.attributes = {{"eps", eps}};
+    module.forwardProgram = prefix + "RMSNorm.forward";
+    Operation norm;
+    norm.kind = OpKind::RmsNorm;
+    norm.in = {"hidden_states"};
+    norm.out = {"output"};
+    norm.parameters = {"weight"};
+    norm.graphOps = 8;
+    define({module.forwardProgram, "forward@" + pythonFile, {"hidden_states"}, {"output"}, {op(norm)}, false});
+    return index;
+}
+
+ModuleIndex Builder::activation(ModuleIndex parent, const std::string &name, const std::string &function) {
+    // "silu" is transformers' own SiLUActivation and gives a frame; torch.nn classes ("swish", "tanh") would not.
+    const bool plainTorch = function == "swish" || function == "tanh" || function == "relu";
+    const std::string className = plainTorch ? "torch.nn." + function : function + "Activation";
+    const ModuleIndex index = model.tree.add(parent, name, className);
+    Module &module = at(index);
+    module.attributes = {{"function", function == "swish" ? std::string("silu") : function}};
+    module.forwardProgram = className + ".forward";
+    define({module.forwardProgram, plainTorch ? "forward@activation.py" : "forward@activations.py", {"input"},
+            {"output"}, {op(OpKind::Activation, {"input"}, {"output"})}, plainTorch});
+    return index;
+}
+
+ModuleIndex Builder::rotary(ModuleIndex parent, const std::string &name) {
+    const ModuleIndex index = model.tree.add(parent, name, prefix + "RotaryEmbedding");
+    Module &module = at(index);
+    module.attributes = {{"head_dim", model.dims.headDim}};
+    module.returnsTuple = true;
+    Operation table;
+    table.kind = OpKind::RopeTable;
+    table.in = {"x", "position_ids"};
+    table.out = {"cos", "sin"};
+    table.graphOps = 11;
+    const std::string inner = prefix + "RotaryEmbedding.forward";
+    define({inner, "forward@" + pythonFile, {"x", "position_ids"}, {"cos", "sin"}, {op(table)}, false});
+    module.forwardProgram = wrap(inner, inner + "/dynamic_rope_update", "wrapper@modeling_rope_utils.py", false);
+    return index;
+}
+
+ModuleIndex Builder::gatedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden,
+                              std::int64_t inner, bool bias, const std::string &function) {
+    const ModuleIndex index = model.tree.add(parent, name, prefix + "MLP");
+    at(index).forwardProgram = prefix + "MLP.forward";
+    linear(index, "gate_proj", hidden, inner, bias);
+    activation(index, "act_fn", function);
+    linear(index, "up_proj", hidden, inner, bias);
+    linear(index, "down_proj", inner, hidden, bias);
+    define({prefix + "MLP.forward", "forward@" + pythonFile, {"x"}, {"output"},
+            {callModule("gate_proj", {"x"}, {"gate"}), callModule("act_fn", {"gate"}, {"activated"}),
+             callModule("up_proj", {"x"}, {"up"}),
+             op(OpKind::Multiply, {"activated", "up"}, {"inner"}, "act_fn(gate) * up"),
+             callModule("down_proj", {"inner"}, {"output"})},
+            false});
+    return index;
+}
+
+std::string Builder::wrap(const std::string &inner, const std::string &wrapperId, const std::string &frame,
+                          bool inTry) {
+    const ForwardProgram &wrapped = model.program(inner);
+    ForwardProgram wrapper{wrapperId, frame, wrapped.inputs, wrapped.outputs, {}, false};
+    Statement call = callFunction(inner, wrapped.inputs, wrapped.outputs);
+    if (inTry)
+        wrapper.body.push_back({TryBlock{{std::move(call)}}, {}});
+    else
+        wrapper.body.push_back(std::move(call));
+    define(std::move(wrapper));
+    return wrapperId;
+}
+
+std::string Builder::causalLmForward(const std::string &inner) {
+    return wrap(inner, inner + "/can_return_tuple", "wrapper@generic.py", false);
+}
+
+std::string Builder::baseModelForward(const std::string &inner) {
+    const std::string captured =
+        wrap(inner, inner + "/capture_outputs", "wrapper@output_capturing.py", true);
+    return wrap(captured, inner + "/merge_with_config_defaults", "wrapper@generic.py", true);
+}
+
+std::string Builder::attentionForward(const std::string &inner) { return inner; }
+
+void Builder::decoderLayerForward(Module &layer, const std::string &inner) {
+    const ForwardProgram &forward = model.program(inner);
+    layer.forwardProgram = inner;
+    ForwardProgram call{"GradientCheckpointingLayer.__call__", "__call__@modeling_layers.py", forward.inputs,
+                        forward.outputs, {}, false};
+    call.body.push_back({CallForward{forward.inputs, forward.outputs}, "super().__call__"});
+    layer.callProgram = call.id;
+    define(std::move(call));
+}
+
+} // namespace tpscope::blocks

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "arch/family.h"
+#include "model/modeldescription.h"
+
+// Building blocks that decoder-only families share: plain torch modules, transformers' decorator wrappers (per
+// version), statement shorthands. A family file picks blocks and writes its own forward programs.
+namespace tpscope::blocks {
+
+// --- statements -----------------------------------------------------------------------------------------------------
+Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string label = {});
+Statement op(Operation operation, std::string label = {});
+Statement callModule(std::string path, std::vector<Var> args, std::vector<Var> out, std::string label = {});
+Statement callFunction(std::string program, std::vector<Var> args, std::vector<Var> out, std::string label = {});
+
+// --- modules (each also registers its program once) -------------------------------------------------------------------
+struct Builder {
+    ModelDescription model;
+    Upstream upstream;
+    std::string prefix;     // "Qwen3": class names and program ids start with it
+    std::string pythonFile; // "modeling_qwen3.py"
+    double initStd = 0.02;
+
+    Module &at(ModuleIndex index) { return model.tree.modules[index.value]; }
+    void define(ForwardProgram program); // no effect when the id exists
+
+    ModuleIndex linear(ModuleIndex parent, const std::string &name, std::int64_t in, std::int64_t out, bool bias);
+    ModuleIndex embedding(ModuleIndex parent, const std::string &name, std::int64_t rows, std::int64_t columns);
+    ModuleIndex rmsNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps);
+    ModuleIndex activation(ModuleIndex parent, const std::string &name, const std::string &function);
+    ModuleIndex rotary(ModuleIndex parent, const std::string &name);
+    ModuleIndex gatedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden, std::int64_t inner,
+                         bool bias, const std::string &function);
+
+    // Wraps `inner` (a program id with these inputs and outputs) in a decorator's frame and returns the new id.
+    std::string wrap(const std::string &inner, const std::string &wrapperId, const std::string &frame, bool inTry);
+    // The frames in front of the forwards of transformers classes, outermost id returned.
+    std::string causalLmForward(const std::string &inner);
+    std::string baseModelForward(const std::string &inner);
+    std::string attentionForward(const std::string &inner);
+    // A decoder layer has a __call__ of its own in some versions: sets callProgram and forwardProgram.
+    void decoderLayerForward(Module &layer, const std::string &inner);
+};
+
+// Reads what every decoder-only config has into model.dims, dtype, rope. Errors name the key.
+Result<void> readDimensions(ModelDescription &model);
+
+// Facts in which llama-like pre-norm decoders differ.
+struct DecoderFacts {
+    std::string prefix;     // class name prefix
+    std::string pythonFile;
+    bool qkNorm = false;    // per-head q_norm and k_norm right after each projection
+    bool attentionBias = false;
+    bool mlpBias = false;
+    std::vector<std::string> layerTypes; // one a layer; empty: all full_attention and no mapping of masks
+    std::int64_t slidingWindow = 0;      // positions, for sliding_attention layers; 0 none
+};
+
+// The whole description of a llama-like pre-norm decoder.
+Result<ModelDescription> describePreNormDecoder(const ModelConfig &config, const Upstream &upstream,
+                                                const DecoderFacts &facts);
+
+} // namespace tpscope::blocks

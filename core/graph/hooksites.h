@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/resolvedplan.h"
+
+namespace tpscope {
+
+// How gradients of replicated parameters are summed (REFERENCE.md section 4).
+enum class HookMode { None, ModuleBackward, PostAccumulateGrad, TensorGrad };
+std::string_view name(HookMode mode); // "none", "module-backward", ...
+Result<HookMode> parseHookMode(const std::string &text);
+HookMode hookModeOf(const Upstream &upstream); // <= 5.21 module-backward, later post-accumulate-grad
+
+// A module on whose parameters a hook sits, or would sit once gradients are needed.
+struct HookSite {
+    ModuleIndex module;
+    std::string name;                    // full module name
+    std::vector<std::string> parameters; // full names
+    std::string rule;                    // key of the plan's rule
+    SourceSpan span;                     // of the rule, line 0 when inherited
+    bool registeredUnderNoGrad = false;  // module-backward and tensor-grad: yes; post-accumulate-grad: no
+    bool breaksGraph = false;            // module-backward only
+};
+
+std::vector<HookSite> hookSites(const ModelDescription &model, const ResolvedPlan &plan, HookMode mode);
+
+} // namespace tpscope

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <array>
+#include <vector>
+
+namespace tpscope {
+
+struct Summary {
+    std::size_t n = 0;
+    double median = 0.0;
+    double p90 = 0.0;
+    double p99 = 0.0;
+    double mad = 0.0; // median absolute deviation, unscaled
+};
+Summary summarize(std::vector<double> values); // n = 0 for none
+
+// Hodges-Lehmann shift of b against a (median of all b_j - a_i), its distribution-free confidence interval, and the
+// two-sided p of the Wilcoxon rank-sum test (normal approximation with ties, exact for small n).
+struct ShiftEstimate {
+    double shift = 0.0;
+    double low = 0.0;
+    double high = 0.0;
+    double p = 1.0;
+};
+ShiftEstimate estimateShift(const std::vector<double> &a, const std::vector<double> &b, double confidence = 0.95);
+
+} // namespace tpscope

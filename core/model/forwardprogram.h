@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/moduletree.h"
+
+// A ForwardProgram describes one Python code object (one frame torch.compile may intercept) as statements in call
+// order. Layout flow, graph capture, cost model and native execution interpret the same programs.
+namespace tpscope {
+
+// A local variable of a frame. Tensors, None, and tuples flattened to one name an element ("cos", "sin").
+using Var = std::string;
+
+// The kinds of tensor work. Each interpreter has one row for each kind. Shapes: B batch, T query tokens, S positions
+// in the cache, H hidden, D head_dim; heads stand as [B, T, heads, D] until Transpose makes [B, heads, T, D].
+enum class OpKind {
+    Embedding,   // in: ids [B,T]              params: weight [V,H]            out: [B,T,H]
+    Linear,      // in: x [...,I]              params: weight [O,I], bias?      out: [...,O]
+    RmsNorm,     // in: x                      params: weight                   out: like x. attr eps
+    Activation,  // in: x                      attr function ("silu", ...)      out: like x
+    Multiply,    // in: a, b                                                    out: elementwise product
+    Add,         // in: a, b                                                    out: elementwise sum (residual)
+    ViewHeads,   // in: x [B,T,n*D]            self attr head_dim               out: [B,T,n,D], n = -1
+    Transpose,   // in: x [B,T,n,D]                                             out: [B,n,T,D]
+    RopeTable,   // in: x, position_ids        self attrs rope                  out: cos, sin [B,T,D]
+    Rope,        // in: q, k, cos, sin                                          out: q, k
+    CausalMask,  // in: embeddings, mask, cache, positions                      out: mask or None
+    CacheUpdate, // in: k, v                   self attr layer_idx              out: k, v over the whole cache
+    Attend,      // in: q, k, v, mask          self attrs head_dim, scaling, num_key_value_groups, sliding_window
+                 //                                                             out: [B,T,heads,D]
+    MergeHeads,  // in: x [B,T,n,D]                                             out: [B,T,n*D]
+    SliceTokens, // in: x [B,T,H]              logits_to_keep                   out: [B,T',H]
+    Select,      // in: one variable a choice; attr by ("layer_type")           out: the chosen one. No graph operation
+};
+
+std::string_view name(OpKind kind); // "linear", "rms_norm", ...
+
+// A Python value that a statement reads and Dynamo therefore guards on (fixtures/graph_breaks.md section 8). Reads of
+// tensors need no entry: an operation that touches a tensor reads its rank and sizes.
+struct GuardRead {
+    enum class Kind {
+        SelfAttribute,  // self.<name>: layer_idx, is_sliding, layer_type
+        Argument,       // a plain-valued argument of the frame, by variable: layer_type of gemma3's rotary call
+        CacheLength,    // past_key_values.layers[self.<name>].cumulative_length_int, only where that layer slides
+    };
+    Kind kind = Kind::SelfAttribute;
+    std::string name;
+};
+
+struct Operation {
+    OpKind kind = OpKind::Add;
+    std::vector<Var> in;
+    std::vector<Var> out;
+    std::vector<std::string> parameters; // own parameters of self it uses, in the order of the row
+    std::map<std::string, Attribute> attributes;
+    std::vector<GuardRead> reads;
+    int graphOps = 1; // tensor operations Dynamo records; only zero or not matters to capture
+};
+
+// self.<path>(args): goes through nn.Module.__call__, so hooks and styles of that module apply.
+struct CallModule {
+    std::string path;      // relative to self; or a loop's element ("layer", see LoopModules), then element is true
+    std::vector<Var> args; // variables of this frame, in the order of the callee's inputs; "" stands for None
+    std::vector<Var> out;
+    bool element = false;
+};
+
+// A plain function or an inner frame of a wrapper: no hook boundary. self stays the same module.
+struct CallFunction {
+    std::string program; // id into ModelDescription::programs
+    std::vector<Var> args;
+    std::vector<Var> out;
+};
+
+// Inside a callProgram: nn.Module._call_impl of self, the boundary where hooks of self sit; enters self's forward.
+struct CallForward {
+    std::vector<Var> args;
+    std::vector<Var> out;
+};
+
+struct Statement;
+using Body = std::vector<Statement>;
+
+// for <element> in self.<list>: a frame that breaks inside cannot resume.
+struct LoopModules {
+    std::string list;
+    std::string element;
+    std::vector<Var> carried; // variables that flow from one turn to the next
+    Body body;
+};
+
+// try/finally or try/except: a frame that breaks inside cannot resume.
+struct TryBlock {
+    Body body;
+};
+
+struct Statement {
+    std::variant<Operation, CallModule, CallFunction, CallForward, LoopModules, TryBlock> node;
+    std::string label; // for people: "q_norm(q_proj(x))"; may be empty
+};
+
+struct ForwardProgram {
+    std::string id;    // unique: "Qwen3Attention.forward"
+    std::string frame; // the code object's name and file as Dynamo prints them: "forward@modeling_qwen3.py"
+    std::vector<Var> inputs;
+    std::vector<Var> outputs;
+    Body body;
+    // True for code in Dynamo's skipfiles (torch/nn/modules): inlined when traced, never a frame of its own.
+    bool skipFile = false;
+};
+
+} // namespace tpscope

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "model/dtype.h"
+
+namespace tpscope {
+
+// Rotary embedding as transformers 5 spells it (rope_parameters); a transformers-4 config's rope_theta and
+// rope_scaling are read into the same fields. Source: transformers 5.24 modeling_rope_utils.py.
+struct RopeParameters {
+    std::string type = "default"; // default | linear | dynamic | llama3 | yarn | ...
+    double theta = 10000.0;
+    std::map<std::string, double> numbers; // factor, low_freq_factor, beta_fast, original_max_position_embeddings ...
+    double number(const std::string &key, double fallback) const;
+};
+
+// A config.json with typed, checked access. Every getter names the key and file when a value is missing or has the
+// wrong type. Values are not copied into fields: a family reads what it needs.
+class ModelConfig {
+public:
+    static Result<ModelConfig> load(const std::string &path);
+    static Result<ModelConfig> parse(const std::string &text, const std::string &fileName);
+
+    const std::string &fileName() const { return m_fileName; }
+    const std::string &modelType() const { return m_modelType; } // "" when the key is missing
+    const nlohmann::json &json() const { return m_json; }
+    bool has(const std::string &key) const; // present and not null
+
+    Result<std::int64_t> integer(const std::string &key) const;                         // required, 0..2^31
+    Result<std::int64_t> integer(const std::string &key, std::int64_t fallback) const;  // absent or null: fallback
+    Result<double> real(const std::string &key, double fallback) const;
+    Result<bool> flag(const std::string &key, bool fallback) const;
+    Result<std::string> text(const std::string &key, const std::string &fallback) const;
+    Result<RopeParameters> rope() const;
+    // dtype | torch_dtype; float32 when neither is given.
+    Result<DType> dtype() const;
+    // base_model_tp_plan of the file, if it has one (any JSON value: the plan reader judges it).
+    const nlohmann::json *tpPlan() const;
+
+private:
+    nlohmann::json m_json;
+    std::string m_fileName;
+    std::string m_modelType;
+};
+
+} // namespace tpscope

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tpscope {
+
+// One row a style. Source: REFERENCE section 2, transformers 5.24 distributed/tensor_parallel.py. Interpreters read the
+// fields; nothing elsewhere asks for a style by name.
+struct ParallelStyle {
+    enum class WeightAxis { None, Rows, Last, First, Second }; // Rows: dim ndim-2. First, Second: dim 0, 1 (embeddings)
+    enum class OneDim { Whole, Shard, BiasWhole };             // BiasWhole: "bias" whole, any other 1-D sharded
+    enum class Input { None, Split, Divide };                  // takes its slice of a full input; divides it by p
+    enum class Output { None, Reduce, Gather };
+    enum class Sync { None, Sum, RopeColumns };                // all-reduce of the own parameters' gradients
+    enum class Requires { Nothing, OutFeatures, InFeatures };  // install_forward raises without it
+
+    std::string_view name;
+    std::string_view canonical; // of an alias: colwise_rep -> colwise_gather_output; else the name itself
+    WeightAxis weightAxis = WeightAxis::None;
+    int groups = 1; // packed: 2 interleaved groups
+    OneDim oneDim = OneDim::Whole;
+    bool localTensors = false; // the module's forward runs on local tensors (else DTensor semantics when sharded)
+    Input input = Input::None;
+    Output output = Output::None;
+    bool sumsInputGradient = false; // backward all-reduces the gradient of the module's input
+    Sync sync = Sync::None;
+    Requires requires_ = Requires::Nothing;
+    bool expertParallel = false; // belongs in an ep_plan: refused or wrong in a tp_plan
+    // True for the styles whose hooks this program is about: which mode hooks them is the run's choice.
+    bool hooksParameters() const { return sync == Sync::Sum; }
+    std::string_view summary; // one line for completion lists and tool tips
+};
+
+std::span<const ParallelStyle> parallelStyles();              // in upstream's order of REFERENCE section 1
+const ParallelStyle *findStyle(std::string_view name);        // exact, case-sensitive; nullptr: unknown
+std::string_view nearestStyle(std::string_view name);         // by edit distance; "" when nothing is near
+
+} // namespace tpscope

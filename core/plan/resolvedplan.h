@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "arch/family.h"
+#include "model/modeldescription.h"
+#include "plan/parallelstyle.h"
+#include "plan/plandocument.h"
+
+namespace tpscope {
+
+// The built-in plan of a family as upstream keeps it in two places; from plans/<model_type>.yaml.
+struct BuiltinPlan {
+    std::string modelType;
+    std::string source;                // "transformers 5.24.0"
+    std::vector<PlanRule> configRules; // base_model_tp_plan, keys without the base model's prefix
+    std::vector<PlanRule> classRules;  // _tp_plan of the class: lm_head
+    std::vector<PlanRule> configEpRules;
+};
+Result<BuiltinPlan> loadBuiltinPlan(const std::string &modelType);
+std::vector<std::string> builtinPlanNames();
+
+// What the user chose: --plan auto | none | FILE.
+struct PlanChoice {
+    enum class Kind { Auto, None, Document };
+    Kind kind = Kind::Auto;
+    std::optional<PlanDocument> document;
+    static Result<PlanChoice> parse(const std::string &argument); // "auto", "none" or a path
+};
+
+// One effective rule after merging, with everything it applies to.
+struct EffectiveRule {
+    PlanRule rule;
+    const ParallelStyle *style = nullptr;   // nullptr: unknown
+    std::vector<ModuleIndex> modules;       // whose forward it wraps
+    std::vector<std::string> parameters;    // full names of the parameters that take it
+    bool matches = false;                   // its key names a module or parameter of the model
+    bool overridesInherited = false;
+    std::optional<std::size_t> documentIndex; // into PlanDocument::rules
+};
+
+// The plan upstream would apply, resolved against a model. Never an error: what is wrong stands in the fields and lint
+// tells it. Source: transformers 5.24 distributed/mixin.py _resolve_parallel_plans.
+struct ResolvedPlan {
+    int tp = 1;
+    std::string baseMode;                       // "builtin", "none", "config"
+    std::vector<EffectiveRule> rules;           // effective, in upstream's dict order
+    std::vector<std::vector<std::size_t>> duplicates; // groups of PlanDocument::rules indices with one key
+    std::vector<int> moduleRule;                // by ModuleIndex: index into rules, -1 none
+    std::unordered_map<std::string, int> parameterRule; // full parameter name -> index into rules (tied ones too)
+    bool emptyMapping = false;                  // tp_plan: {} (refused upstream at tp > 1)
+    bool noPlan = false;                        // nothing at all to apply
+    std::vector<PlanRule> epRules;
+
+    const EffectiveRule *ruleOfModule(ModuleIndex index) const;
+    const EffectiveRule *ruleOfParameter(const std::string &fullName) const;
+    // The style that acts on a module or parameter; nullptr when none or unknown.
+    const ParallelStyle *styleOfModule(ModuleIndex index) const;
+    const ParallelStyle *styleOfParameter(const std::string &fullName) const;
+};
+
+// Merges (DESIGN "Plan file and merging") and resolves. builtin may be nullptr: the family has none.
+ResolvedPlan resolvePlan(const ModelDescription &model, const PlanChoice &choice, const BuiltinPlan *builtin, int tp);
+
+} // namespace tpscope

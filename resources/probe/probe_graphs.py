@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counts Dynamo's graphs, breaks and launches. Used by tpscope_probe.py.
+
+The prefill counts are those of the second call of 8 tokens without a cache; the decode counts those of 4 steps on a
+static cache that was filled eagerly. A counting backend runs each graph as captured, so nothing but Dynamo compiles.
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch._dynamo.utils import counters, get_compilation_metrics
+
+from probe_model import cache_argument, static_cache
+
+
+class CountingBackend:
+    """Numbers graphs in the order they are compiled, and records the order they are launched in."""
+
+    def __init__(self, inner=None, on_graph=None):
+        self.graphs = []
+        self.launched = []
+        self.inner = inner
+        self.on_graph = on_graph
+
+    def __call__(self, graph_module, example_inputs):
+        number = len(self.graphs)
+        reason = getattr(graph_module, "compile_subgraph_reason", None)
+        ops = sum(node.op in ("call_function", "call_method", "call_module") for node in graph_module.graph.nodes)
+        stack = [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in getattr(reason, "user_stack", [])]
+        self.graphs.append({
+            "ops": ops,
+            "ended_by": first_line(reason.reason) if reason is not None else None,
+            "is_break": bool(reason is not None and reason.graph_break),
+            "user_stack": stack,
+        })
+        if self.on_graph:
+            self.on_graph(number, ops)
+        run = self.inner(graph_module, example_inputs) if self.inner else graph_module.forward
+        launched = self.launched
+
+        def launch(*args):
+            launched.append(number)
+            return run(*args)
+
+        return launch
+
+    def take_launches(self):
+        taken, self.launched[:] = list(self.launched), []
+        return taken
+
+
+def first_line(text):
+    return text.strip().splitlines()[0] if text and text.strip() else text
+
+
+def reset():
+    torch._dynamo.reset()
+    torch._dynamo.utils.clear_compilation_metrics()
+    counters.clear()
+
+
+def frame(metrics):
+    """One frame that Dynamo tried, in words: what it gave and why it ended."""
+    reasons = sorted(first_line(reason) for reason in metrics.restart_reasons or ())
+    ops = metrics.graph_op_count
+    if metrics.fail_type or metrics.fail_reason:
+        outcome = "eager"
+    elif reasons:
+        outcome = "prefix graph and resume" if ops else "resume, no graph"
+    elif not metrics.has_guarded_code:
+        outcome = "eager"
+    else:
+        outcome = "graph" if ops else "no graph"
+    return {
+        "compile_id": metrics.compile_id, "name": metrics.co_name, "file": os.path.basename(metrics.co_filename or ""),
+        "line": metrics.co_firstlineno, "ops": ops, "outcome": outcome,
+        "eager_because": first_line(metrics.fail_reason) if metrics.fail_reason else None,
+        "failed_at": failed_at(metrics), "breaks_because": reasons, "recompiled_because": metrics.recompile_reason,
+    }
+
+
+def failed_at(metrics):
+    if not metrics.fail_user_frame_filename:
+        return None
+    return f"{os.path.basename(metrics.fail_user_frame_filename)}:{metrics.fail_user_frame_lineno}"
+
+
+def frames():
+    return [frame(metrics) for metrics in get_compilation_metrics() if metrics.co_name]
+
+
+def breaks():
+    """All resumable breaks since the reset with the stack of user code, innermost last."""
+    from torch._dynamo.output_graph import graph_break_reasons
+
+    return [{"cause": first_line(reason.reason),
+             "user_stack": [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in reason.user_stack]}
+            for reason in graph_break_reasons]
+
+
+def start(model, events, phase):
+    from torch._dynamo.output_graph import graph_break_reasons
+
+    reset()
+    graph_break_reasons.clear()
+    backend = CountingBackend(on_graph=lambda number, ops: events("compile", f"{phase}: graph {number}, {ops} operations"))
+    return backend, torch.compile(model, backend=backend)
+
+
+def summary(backend, launches):
+    return {"graphs": len(backend.graphs), "launches": len(launches), "launch_sequence": launches,
+            "break_counter": sum(counters["graph_break"].values()), "graph_list": backend.graphs,
+            "frames": frames(), "breaks": breaks()}
+
+
+def prefill(model, request, events):
+    backend, compiled = start(model, events, "prefill")
+    ids = token_row(model, request["graph_tokens"])
+    compiled(input_ids=ids, use_cache=False)
+    first = backend.take_launches()
+    graphs_first = len(backend.graphs)
+    compiled(input_ids=ids, use_cache=False)
+    result = summary(backend, backend.take_launches())
+    return result | {"launches_first_call": len(first), "graphs_first_call": graphs_first}
+
+
+def decode(model, request, events):
+    tokens, steps = request["graph_tokens"], request["graph_steps"]
+    cache = static_cache(model, max(request["graph_cache"], tokens + steps))
+    name = cache_argument(model)
+    model(input_ids=token_row(model, tokens), use_cache=True, **{name: cache})
+    backend, compiled = start(model, events, "decode")
+    launches, graphs, counter, frame_counts = [], [], [], []
+    for step in range(steps):
+        ids = torch.tensor([[(step + 1) % model.config.get_text_config().vocab_size]])
+        compiled(input_ids=ids, position_ids=torch.tensor([[tokens + step]]), use_cache=True, **{name: cache})
+        launches.append(backend.take_launches())
+        graphs.append(len(backend.graphs))
+        counter.append(sum(counters["graph_break"].values()))
+        frame_counts.append(len(frames()))
+    return summary(backend, launches[-1]) | {
+        "launches_per_step": [len(taken) for taken in launches], "graphs_after_step": graphs,
+        "break_counter_after_step": counter, "frames_after_step": frame_counts}
+
+
+def token_row(model, length):
+    return (torch.arange(length) % (model.config.get_text_config().vocab_size - 1) + 1).unsqueeze(0)
+
+
+def explain(model, request):
+    reset()
+    output = torch._dynamo.explain(model)(input_ids=token_row(model, request["graph_tokens"]), use_cache=False)
+    return {"graph_count": output.graph_count, "graph_break_count": output.graph_break_count,
+            "reasons": sorted({first_line(reason.reason) for reason in output.break_reasons})}
+
+
+def ranks_agree(value):
+    """Whether all ranks saw the same counts: each rank compiles for itself."""
+    if not dist.is_initialized() or dist.get_backend() == "fake":
+        return True
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return all(other == values[0] for other in values)
+
+
+def measure(model, request, events):
+    result = {}
+    with torch.no_grad():
+        if "graphs" in request["measure"]:
+            events("compile", "counting graphs of the prefill")
+            result["prefill"] = prefill(model, request, events)
+            events("compile", "counting graphs of the decode")
+            result["decode"] = decode(model, request, events)
+            result["ranks_agree"] = ranks_agree([
+                (part["graphs"], part["launches"], part["launch_sequence"], part["break_counter"])
+                for part in (result["prefill"], result["decode"])])
+        if "explain" in request["measure"]:
+            events("compile", "torch._dynamo.explain of the prefill")
+            result["explain"] = explain(model, request)
+    reset()
+    return {"graphs": result}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Greedy decode on a static cache: time per token, ids, logits, collectives. Used by tpscope_probe.py."""
+
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import probe_graphs
+from probe_model import cache_argument, static_cache
+
+
+class Generator:
+    """One prompt, one static cache that is reused, so that a repeat meets the very graphs of the one before."""
+
+    def __init__(self, model, step, request):
+        self.model = model
+        self.step = step
+        self.ids = torch.tensor(request["input_ids"])
+        self.steps = request["new_tokens"] - 1
+        self.name = cache_argument(model)
+        self.cache = static_cache(model, self.ids.shape[1] + request["new_tokens"])
+
+    def prefill(self):
+        self.cache.reset()
+        logits = self.model(input_ids=self.ids, use_cache=True, **{self.name: self.cache}).logits
+        return logits, logits[:, -1].argmax(-1)
+
+    def decode(self, token, index):
+        position = torch.full((self.ids.shape[0], 1), self.ids.shape[1] + index)
+        logits = self.step(input_ids=token[:, None], position_ids=position, use_cache=True,
+                           **{self.name: self.cache}).logits
+        return logits, logits[:, -1].argmax(-1)
+
+    def run(self, keep_logits=False):
+        """One generation. Times are those of this rank, in nanoseconds, a barrier before each of them untimed."""
+        barrier()
+        begin = time.perf_counter_ns()
+        logits, token = self.prefill()
+        times = [time.perf_counter_ns() - begin]
+        tokens, kept = [token], [logits] if keep_logits else []
+        for index in range(self.steps):
+            barrier()
+            begin = time.perf_counter_ns()
+            logits, token = self.decode(token, index)
+            times.append(time.perf_counter_ns() - begin)
+            tokens.append(token)
+            if keep_logits:
+                kept.append(logits.clone())
+        return times, torch.stack(tokens, 1).tolist(), kept
+
+
+def barrier():
+    if dist.is_initialized():
+        dist.barrier()
+
+
+class CountCollectives(TorchDispatchMode):
+    """Counts collectives and the bytes of their input on this rank, also those that DTensor issues."""
+
+    NAMES = {"allreduce": "all_reduce", "all_reduce": "all_reduce", "allgather": "all_gather",
+             "all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "alltoall": "all_to_all",
+             "all_to_all": "all_to_all", "broadcast": "broadcast"}
+
+    def __init__(self):
+        super().__init__()
+        self.counts = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        from torch.distributed.tensor import DTensor
+
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # the collectives behind it come past as operations of their own
+        if func.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd"):
+            self.count(func._schema.name.split("::")[1].lstrip("_"), args)
+        return func(*args, **(kwargs or {}))
+
+    def count(self, operation, args):
+        name = next((known for start, known in self.NAMES.items() if operation.startswith(start)), None)
+        if name is None:
+            return
+        # Gathers of the c10d namespace list their outputs first; the inputs come second.
+        source = args[1] if operation.startswith("allgather") else args[0]
+        tensors = torch.utils._pytree.tree_leaves(source)
+        size = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
+        entry = self.counts.setdefault(name, {"count": 0, "bytes": 0})
+        entry["count"] += 1
+        entry["bytes"] += size
+
+
+def count_collectives(model, request):
+    """Collectives of the prefill and of one decode step, eager and untimed."""
+    generator = Generator(model, model, request)
+    with CountCollectives() as prefill:
+        _, token = generator.prefill()
+    with CountCollectives() as step:
+        generator.decode(token, 0)
+    return {"prefill": prefill.counts, "decode_step": step.counts}
+
+
+def wait_for_go(request, repeat, rank):
+    """Rank 0 waits for the caller's permission, the others for rank 0 (in the barrier before the timed prefill)."""
+    if not request["go"] or rank != 0:
+        return
+    deadline = time.monotonic() + request["wait_seconds"]
+    while time.monotonic() < deadline:
+        try:
+            with open(request["go"], encoding="utf-8") as file:
+                if int(file.read().strip() or 0) > repeat:
+                    return
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.02)
+    raise TimeoutError(f"no permission for repeat {repeat} within {request['wait_seconds']} s")
+
+
+def compile_step(model, request, events):
+    """The compiled step and its counting backend; in eager mode the model itself and None."""
+    if request["execution"] == "eager":
+        return model, None
+    probe_graphs.reset()
+    name = request["compile_backend"]
+    inner = torch._dynamo.lookup_backend(name)
+    backend = probe_graphs.CountingBackend(
+        inner, lambda number, ops: events("compile", f"{name}: graph {number}, {ops} operations"))
+    return torch.compile(model, backend=backend), backend
+
+
+def measure(model, request, rank, events):
+    result = {}
+    with torch.no_grad():
+        if "collectives" in request["measure"] and request["tp"] > 1:
+            result["collectives"] = count_collectives(model, request)
+        step, backend = compile_step(model, request, events)
+        generator = Generator(model, step, request)
+        events("compile" if backend else "decode", "first generation, not timed")
+        begin = time.perf_counter()
+        # Every step once: whatever is compiled late (a second mask width, a recompilation) is compiled here.
+        _, ids, logits = generator.run(keep_logits=True)
+        first = time.perf_counter() - begin
+        generator.run()
+        result["output_ids"] = ids
+        if "logits" in request["measure"] and request["logits"] and rank == 0:
+            save_logits(request["logits"], logits)
+        if "latency" in request["measure"]:
+            result["latency"] = timed(generator, backend, request, rank, events)
+            result["latency"] |= {"first_generation_s": round(first, 3)}
+            result["outputs_stable"] = all(ids == other for other in result["latency"].pop("ids"))
+    return result
+
+
+def timed(generator, backend, request, rank, events):
+    repeats, firsts, all_ids, launches = [], [], [], 0
+    for repeat in range(request["repeats"]):
+        wait_for_go(request, repeat, rank)
+        if backend:
+            backend.take_launches()
+        times, ids, _ = generator.run()
+        firsts.append(times[0])
+        repeats.append(times[1:])
+        all_ids.append(ids)
+        launches = len(backend.take_launches()) / max(1, generator.steps) if backend else 0
+        kept = sorted(times[1 + min(request["warmup_tokens"], max(0, len(times) - 2)):])
+        median = kept[len(kept) // 2] / 1e6 if kept else 0.0
+        events("decode", f"repeat {repeat + 1} of {request['repeats']}: {median:.3f} ms per token", repeat=repeat,
+               step_ns=times[1:], first_token_ns=times[0])
+    return {
+        "step_ns": repeats, "first_token_ns": firsts, "warmup_tokens": request["warmup_tokens"],
+        "prefill": "eager", "ids": all_ids, "launches_per_step": launches if backend else None,
+        "graphs": len(backend.graphs) if backend else 0, "load_average": list(os.getloadavg()),
+    }
+
+
+def save_logits(path, logits):
+    from safetensors.torch import save_file
+
+    rows = torch.stack([part[:, -1] for part in logits], 1).float()
+    if rows.shape[0] == 1:
+        rows = rows[0]
+    temporary = f"{path}.tmp"
+    save_file({"logits": logits[0].float().contiguous(), "decode_logits": rows.contiguous()}, temporary)
+    os.replace(temporary, path)
