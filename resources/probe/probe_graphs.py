@@ -5,7 +5,9 @@ The prefill counts are those of the second call of 8 tokens without a cache; the
 static cache that was filled eagerly. A counting backend runs each graph as captured, so nothing but Dynamo compiles.
 """
 
+import linecache
 import os
+import re
 
 import torch
 import torch.distributed as dist
@@ -27,12 +29,11 @@ class CountingBackend:
         number = len(self.graphs)
         reason = getattr(graph_module, "compile_subgraph_reason", None)
         ops = sum(node.op in ("call_function", "call_method", "call_module") for node in graph_module.graph.nodes)
-        stack = [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in getattr(reason, "user_stack", [])]
         self.graphs.append({
             "ops": ops,
             "ended_by": first_line(reason.reason) if reason is not None else None,
             "is_break": bool(reason is not None and reason.graph_break),
-            "user_stack": stack,
+            "user_stack": user_stack(reason)[0] if reason is not None else [],
         })
         if self.on_graph:
             self.on_graph(number, ops)
@@ -68,35 +69,39 @@ def frame(metrics):
         outcome = "eager"
     elif reasons:
         outcome = "prefix graph and resume" if ops else "resume, no graph"
-    elif not metrics.has_guarded_code:
-        outcome = "eager"
     else:
         outcome = "graph" if ops else "no graph"
+    recompiled = (first_line(metrics.recompile_reason) or "").split("(HINT")[0].split("  #")[0].strip()
     return {
         "compile_id": metrics.compile_id, "name": metrics.co_name, "file": os.path.basename(metrics.co_filename or ""),
         "line": metrics.co_firstlineno, "ops": ops, "outcome": outcome,
         "eager_because": first_line(metrics.fail_reason) if metrics.fail_reason else None,
-        "failed_at": failed_at(metrics), "breaks_because": reasons, "recompiled_because": metrics.recompile_reason,
+        "breaks_because": reasons, "recompiled_because": recompiled or None,
     }
-
-
-def failed_at(metrics):
-    if not metrics.fail_user_frame_filename:
-        return None
-    return f"{os.path.basename(metrics.fail_user_frame_filename)}:{metrics.fail_user_frame_lineno}"
 
 
 def frames():
     return [frame(metrics) for metrics in get_compilation_metrics() if metrics.co_name]
 
 
-def breaks():
-    """All resumable breaks since the reset with the stack of user code, innermost last."""
+def user_stack(reason):
+    """Outermost first, "file:line function"; without the part inside torch's own module call."""
+    frames = [f for f in reason.user_stack if not f.filename.endswith(os.path.join("torch", "nn", "modules", "module.py"))]
+    return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames], frames[-1] if frames else None
+
+
+def breaks(hooked):
+    """All resumable breaks since the reset. module: the hooked one that the innermost line calls, if only one fits."""
     from torch._dynamo.output_graph import graph_break_reasons
 
-    return [{"cause": first_line(reason.reason),
-             "user_stack": [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in reason.user_stack]}
-            for reason in graph_break_reasons]
+    found = []
+    for reason in graph_break_reasons:
+        stack, inner = user_stack(reason)
+        code = linecache.getline(inner.filename, inner.lineno).strip() if inner else ""
+        fitting = [name for name in hooked if re.search(rf"\b{re.escape(name.rsplit('.', 1)[-1])}\(", code)]
+        found.append({"cause": first_line(reason.reason), "module": fitting[0] if len(fitting) == 1 else None,
+                      "code": code, "user_stack": stack})
+    return found
 
 
 def start(model, events, phase):
@@ -108,10 +113,15 @@ def start(model, events, phase):
     return backend, torch.compile(model, backend=backend)
 
 
-def summary(backend, launches):
+def hooked_patterns(model):
+    """Names of modules with a backward hook, layer numbers as *."""
+    return sorted({re.sub(r"\.\d+(?=\.|$)", ".*", name) for name, module in model.named_modules() if module._backward_hooks})
+
+
+def summary(model, backend, launches):
     return {"graphs": len(backend.graphs), "launches": len(launches), "launch_sequence": launches,
             "break_counter": sum(counters["graph_break"].values()), "graph_list": backend.graphs,
-            "frames": frames(), "breaks": breaks()}
+            "frames": frames(), "breaks": breaks(hooked_patterns(model))}
 
 
 def prefill(model, request, events):
@@ -121,7 +131,7 @@ def prefill(model, request, events):
     first = backend.take_launches()
     graphs_first = len(backend.graphs)
     compiled(input_ids=ids, use_cache=False)
-    result = summary(backend, backend.take_launches())
+    result = summary(model, backend, backend.take_launches())
     return result | {"launches_first_call": len(first), "graphs_first_call": graphs_first}
 
 
@@ -139,7 +149,7 @@ def decode(model, request, events):
         graphs.append(len(backend.graphs))
         counter.append(sum(counters["graph_break"].values()))
         frame_counts.append(len(frames()))
-    return summary(backend, launches[-1]) | {
+    return summary(model, backend, launches[-1]) | {
         "launches_per_step": [len(taken) for taken in launches], "graphs_after_step": graphs,
         "break_counter_after_step": counter, "frames_after_step": frame_counts}
 

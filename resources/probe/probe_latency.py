@@ -19,9 +19,9 @@ class Generator:
         self.model = model
         self.step = step
         self.ids = torch.tensor(request["input_ids"])
-        self.steps = request["new_tokens"] - 1
+        self.steps = request["new_tokens"] - 1 + request["warmup_tokens"]
         self.name = cache_argument(model)
-        self.cache = static_cache(model, self.ids.shape[1] + request["new_tokens"])
+        self.cache = static_cache(model, self.ids.shape[1] + self.steps)
 
     def prefill(self):
         self.cache.reset()
@@ -141,9 +141,10 @@ def measure(model, request, rank, events):
         _, ids, logits = generator.run(keep_logits=True)
         first = time.perf_counter() - begin
         generator.run()
-        result["output_ids"] = ids
+        result["output_ids"] = [row[:request["new_tokens"]] for row in ids]
+        result["last_logits"] = logits[request["new_tokens"] - 1][:, -1].float().flatten().tolist()
         if "logits" in request["measure"] and request["logits"] and rank == 0:
-            save_logits(request["logits"], logits)
+            save_logits(request["logits"], logits[:request["new_tokens"]])
         if "latency" in request["measure"]:
             result["latency"] = timed(generator, backend, request, rank, events)
             result["latency"] |= {"first_generation_s": round(first, 3)}
@@ -162,7 +163,7 @@ def timed(generator, backend, request, rank, events):
         repeats.append(times[1:])
         all_ids.append(ids)
         launches = len(backend.take_launches()) / max(1, generator.steps) if backend else 0
-        kept = sorted(times[1 + min(request["warmup_tokens"], max(0, len(times) - 2)):])
+        kept = sorted(times[1 + request["warmup_tokens"]:])
         median = kept[len(kept) // 2] / 1e6 if kept else 0.0
         events("decode", f"repeat {repeat + 1} of {request['repeats']}: {median:.3f} ms per token", repeat=repeat,
                step_ns=times[1:], first_token_ns=times[0])

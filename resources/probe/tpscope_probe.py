@@ -20,8 +20,9 @@ Request (JSON object; a key with a default may be left out):
   attention         null    null: the model's default; else sdpa, eager, ...
   dtype             "float32"
   input_ids         [[1..8]]  rows of equal length; batch >= 1
-  new_tokens        16      tokens generated, the one from the prefill included: new_tokens - 1 timed decode steps
-  warmup_tokens     2       first decode steps of each repeat that are not counted
+  new_tokens        16      tokens whose ids are returned, the one from the prefill included
+  warmup_tokens     2       decode steps on top: each generation makes new_tokens - 1 + warmup_tokens steps, and the
+                            first warmup_tokens of them are not to be counted
   repeats           3       timed generations
   recompile_limit   8       torch._dynamo.config.recompile_limit
   measure           ["graphs", "latency"]   of graphs, explain, latency, logits, collectives
