@@ -4,16 +4,9 @@
 #include <array>
 #include <vector>
 
-namespace tpscope {
+#include "base/summary.h"
 
-struct Summary {
-    std::size_t n = 0;
-    double median = 0.0;
-    double p90 = 0.0;
-    double p99 = 0.0;
-    double mad = 0.0; // median absolute deviation, unscaled
-};
-Summary summarize(std::vector<double> values); // n = 0 for none
+namespace tpscope {
 
 // Hodges-Lehmann shift of b against a (median of all b_j - a_i), its distribution-free confidence interval, and the
 // two-sided p of the Wilcoxon rank-sum test (normal approximation with ties, exact for small n).

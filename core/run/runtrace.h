@@ -41,7 +41,8 @@ struct CollectiveCount {
 struct ModuleTime {
     std::string module; // full name; a layer's modules stand once a layer
     double computeMs = 0.0;
-    double collectiveMs = 0.0;
+    double collectiveMs = 0.0; // on the wire and waiting for other ranks
+    double launchMs = 0.0;     // launching the graphs that start in it; simulated only
 };
 
 struct Environment {
@@ -85,6 +86,7 @@ struct RunTrace {
     int launchesPerToken = 0;             // graphs launched per token; eager and native: 0
     std::vector<ModuleTime> perModule;
     std::optional<GraphNumbers> graphs;   // measured or predicted, says which
+    std::optional<GraphNumbers> predictedGraphs; // the prediction beside measured graphs; none when graphs is one
     std::vector<RankTrace> ranks;
     std::vector<std::string> moduleNames;
     std::vector<std::string> opNames;
@@ -94,7 +96,8 @@ struct RunTrace {
     std::string partial;                  // "" complete
 };
 
-// The JSON of `tpscope run` (DESIGN "Command line"), and back (a stored recording). Events are not in it.
+// The JSON of `tpscope run` (DESIGN "Command line"), and back (a stored recording). Events and logits are not in it.
+// Reading errors: BadInput that names `where`, the key, what was expected and what was found.
 nlohmann::json toJson(const RunTrace &trace);
 Result<RunTrace> runTraceFromJson(const nlohmann::json &json, const std::string &where);
 
