@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/cli/common.h"
+
+#include <cstdio>
+#include <iostream>
+
+#include "arch/tensornames.h"
+#include "model/safetensors.h"
+
+namespace tpscope::cli {
+
+void addModelOption(CLI::App &verb, CommonOptions &options) {
+    verb.add_option("--model", options.model,
+                    "model folder, config.json, bundled name (see `tpscope models`) or hub id in the local cache")
+        ->required();
+}
+
+void addPlanOptions(CLI::App &verb, CommonOptions &options) {
+    verb.add_option("--plan", options.plan, "plan file, auto (the model's built-in plan) or none")
+        ->capture_default_str();
+    verb.add_option("--tp", options.tp, "tensor-parallel size; default: the plan's tp_size, else 2");
+    verb.add_option("--upstream", options.upstream, "transformers version whose rules apply, 5.21 to 5.24");
+    verb.add_option("--attention", options.attention, "attention implementation; default: the model's (sdpa)")
+        ->check(CLI::IsMember({"sdpa", "eager"}));
+}
+
+void addHookOption(CLI::App &verb, CommonOptions &options) {
+    verb.add_option("--hooks", options.hooks,
+                    "none, module-backward (transformers <= 5.21), post-accumulate-grad (5.22 on, default) or "
+                    "tensor-grad");
+}
+
+void addFormatOption(CLI::App &verb, CommonOptions &options, std::vector<std::string> formats) {
+    verb.add_option("--format", options.format, "output on stdout")
+        ->check(CLI::IsMember(std::move(formats)))
+        ->capture_default_str();
+}
+
+Result<Upstream> upstreamOf(const CommonOptions &options) {
+    return options.upstream ? Upstream::parse(*options.upstream) : Result<Upstream>(Upstream{});
+}
+
+namespace {
+
+// A model type without a description can still be shown from its tensors' names.
+Result<ModelDescription> describeModel(const ModelSource &source, const ModelConfig &config,
+                                       const Upstream &upstream) {
+    if (findFamily(config.modelType()) || !source.hasWeights())
+        return describe(config, upstream);
+    auto checkpoint = Checkpoint::open(source.weightFiles);
+    if (!checkpoint)
+        return tl::unexpected(checkpoint.error());
+    return describeFromTensorNames(config, *checkpoint);
+}
+
+Result<int> tpOf(const CommonOptions &options, const PlanChoice &choice) {
+    int tp = choice.kind == PlanChoice::Kind::None ? 1 : 2;
+    if (choice.document && choice.document->tpSize)
+        tp = *choice.document->tpSize;
+    if (options.tp)
+        tp = *options.tp;
+    if (tp < 1 || tp > 4096)
+        return fail(ErrorCode::Usage, "--tp " + std::to_string(tp) + ": expected a size from 1 to 4096");
+    if (choice.kind == PlanChoice::Kind::None && tp != 1)
+        return fail(ErrorCode::Usage, "--plan none shards nothing and needs --tp 1 (transformers refuses a size above 1 "
+                                      "without a plan); --plan auto is the built-in plan");
+    return tp;
+}
+
+} // namespace
+
+Result<LoadedModel> loadModel(const CommonOptions &options) {
+    const auto upstream = upstreamOf(options);
+    if (!upstream)
+        return tl::unexpected(upstream.error());
+    auto source = findModel(options.model);
+    if (!source)
+        return tl::unexpected(source.error());
+    const auto config = ModelConfig::load(source->configPath.string());
+    if (!config)
+        return tl::unexpected(config.error());
+    auto model = describeModel(*source, *config, *upstream);
+    if (!model)
+        return tl::unexpected(model.error());
+    LoadedModel loaded{std::move(*source), std::move(*model), std::nullopt};
+    if (auto builtin = loadBuiltinPlan(loaded.model.modelType))
+        loaded.builtin = std::move(*builtin);
+    else if (builtin.error().code != ErrorCode::NotFound)
+        return tl::unexpected(builtin.error());
+    return loaded;
+}
+
+Result<Loaded> load(const LoadedModel &model, const CommonOptions &options) {
+    const auto upstream = upstreamOf(options);
+    if (!upstream)
+        return tl::unexpected(upstream.error());
+    const auto hooks = options.hooks ? parseHookMode(*options.hooks) : Result<HookMode>(hookModeOf(*upstream));
+    if (!hooks)
+        return tl::unexpected(hooks.error());
+    auto choice = PlanChoice::parse(options.plan);
+    if (!choice)
+        return tl::unexpected(choice.error());
+    const auto tp = tpOf(options, *choice);
+    if (!tp)
+        return tl::unexpected(tp.error());
+    Loaded loaded{model.source, model.model, std::move(*choice), model.builtin, {}, *upstream, *hooks, *tp};
+    loaded.plan = resolvePlan(loaded.model, loaded.choice, loaded.builtinOrNull(), loaded.tp);
+    return loaded;
+}
+
+Result<Loaded> load(const CommonOptions &options) {
+    const auto model = loadModel(options);
+    if (!model)
+        return tl::unexpected(model.error());
+    return load(*model, options);
+}
+
+int report(const Error &error) {
+    std::fprintf(stderr, "tpscope: %s\n", error.text().c_str());
+    return exitCode(error.code);
+}
+
+int print(const nlohmann::json &json, int exitStatus) {
+    std::cout << json.dump(1) << '\n' << std::flush;
+    if (!std::cout) {
+        std::fprintf(stderr, "tpscope: standard output could not be written\n");
+        return 2;
+    }
+    return exitStatus;
+}
+
+nlohmann::json toJson(const Diagnostic &diagnostic) {
+    nlohmann::json out{{"code", diagnostic.code},
+                       {"severity", name(diagnostic.severity)},
+                       {"training_only", diagnostic.trainingOnly},
+                       {"message", diagnostic.message},
+                       {"line", diagnostic.span.line},
+                       {"column", diagnostic.span.column},
+                       {"rule", diagnostic.rule},
+                       {"modules", diagnostic.modules},
+                       {"fix", nullptr}};
+    if (diagnostic.fix) {
+        nlohmann::json edits = nlohmann::json::array();
+        for (const TextEdit &edit : diagnostic.fix->edits)
+            edits.push_back({{"offset", edit.offset}, {"length", edit.length}, {"text", edit.text}});
+        out["fix"] = {{"title", diagnostic.fix->title}, {"edits", std::move(edits)}};
+    }
+    return out;
+}
+
+nlohmann::json toJson(const LintReport &report) {
+    nlohmann::json diagnostics = nlohmann::json::array();
+    for (const Diagnostic &diagnostic : report.diagnostics)
+        diagnostics.push_back(toJson(diagnostic));
+    return {{"outcome", name(report.outcome)},
+            {"basis", report.basis == Basis::Rule ? "rule" : "executed"},
+            {"upstream", report.upstream},
+            {"attention", report.attention},
+            {"dtype", report.dtype},
+            {"errors", report.errors()},
+            {"warnings", report.warnings()},
+            {"valid_tp_sizes", report.validTpSizes},
+            {"sharded_fraction", report.shardedFraction},
+            {"bytes_per_rank", report.bytesPerRank},
+            {"diagnostics", std::move(diagnostics)}};
+}
+
+std::string planName(const Loaded &loaded) {
+    return loaded.choice.document ? loaded.choice.document->fileName
+           : loaded.choice.kind == PlanChoice::Kind::None ? "none"
+                                                          : "auto";
+}
+
+std::string toText(const Diagnostic &diagnostic, const std::string &planName) {
+    std::string out = planName;
+    if (diagnostic.span.valid())
+        out += ":" + std::to_string(diagnostic.span.line) + ":" + std::to_string(diagnostic.span.column);
+    out += ": " + std::string(name(diagnostic.severity)) + " " + diagnostic.code + ": " + diagnostic.message;
+    if (diagnostic.fix)
+        out += "\n    fix: " + diagnostic.fix->title;
+    return out;
+}
+
+std::optional<Refusal> refusal(const Loaded &loaded, const std::string &attention) {
+    LintOptions options;
+    options.upstream = loaded.upstream;
+    options.attention = attention;
+    LintReport report = lint(loaded.model, loaded.choice, loaded.builtinOrNull(), loaded.tp, options);
+    if (report.outcome != Outcome::Rejected && report.outcome != Outcome::ForwardError)
+        return std::nullopt;
+    std::string message = "outcome " + std::string(name(report.outcome)) + " at tp " + std::to_string(loaded.tp);
+    for (const Diagnostic &diagnostic : report.diagnostics)
+        if (diagnostic.severity == Severity::Error)
+            message += "\n" + toText(diagnostic, planName(loaded));
+    if (!report.validTpSizes.empty()) {
+        message += "\nvalid tp sizes:";
+        for (const int size : report.validTpSizes)
+            message += " " + std::to_string(size);
+    }
+    return Refusal{std::move(report), std::move(message)};
+}
+
+} // namespace tpscope::cli

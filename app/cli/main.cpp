@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <cstdio>
+#include <exception>
+
+#include "app/cli/verbs.h"
+#if TPSCOPE_WITH_EXEC
+#include "app/cli/rankverb.h"
+#endif
+
+int main(int argc, char **argv) {
+    using namespace tpscope::cli;
+    CLI::App app{"TPScope: what a tensor-parallel plan shards, where its hooks sit, where the graph breaks, and what "
+                 "a token costs.",
+                 "tpscope"};
+    app.set_version_flag("--version", TPSCOPE_VERSION);
+    app.require_subcommand(1);
+    int exitStatus = 0;
+    addModelsVerb(app, exitStatus);
+    addPlansVerb(app, exitStatus);
+    addLintVerb(app, exitStatus);
+    addShardVerb(app, exitStatus);
+    addGraphVerb(app, exitStatus);
+    addRunVerb(app, exitStatus);
+    addCompareVerb(app, exitStatus);
+    addExportVerb(app, exitStatus);
+#if TPSCOPE_WITH_EXEC
+    addRankVerb(app, exitStatus);
+#endif
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        // Help and version are no errors; every mistake in the call is exit 2.
+        return app.exit(error) == 0 ? 0 : 2;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "tpscope: internal error: %s\n", error.what());
+        return 3;
+    }
+    return exitStatus;
+}
