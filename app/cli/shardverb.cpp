@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
 #include <iostream>
 
 #include "app/cli/common.h"
@@ -69,12 +70,37 @@ Result<nlohmann::json> parameterJson(const ParameterShard &shard, WeightSource *
     return out;
 }
 
+// Identical layers as one row: parameters with one generic name, placement and shapes.
+struct FoldedRow {
+    const ParameterShard *first = nullptr;
+    std::string genericName;
+    int count = 0;
+    std::int64_t bytesOnRank0 = 0;
+};
+
+std::vector<FoldedRow> folded(const ShardLayout &layout) {
+    std::vector<FoldedRow> rows;
+    for (const ParameterShard &shard : layout.parameters) {
+        const std::string generic = genericName(shard.name);
+        auto row = std::ranges::find_if(rows, [&](const FoldedRow &other) {
+            return other.genericName == generic && other.first->placement == shard.placement &&
+                   other.first->localShapes == shard.localShapes && other.first->style == shard.style;
+        });
+        if (row == rows.end())
+            row = rows.insert(rows.end(), {&shard, generic, 0, 0});
+        ++row->count;
+        row->bytesOnRank0 += shard.bytes.front();
+    }
+    return rows;
+}
+
 void printText(const ShardLayout &layout) {
-    Table table({"parameter", "style", "placement", "global", "local on rank 0", "bytes on rank 0"},
-                {Align::Left, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
-    for (const ParameterShard &shard : layout.parameters)
-        table.add({shard.name, shard.style.empty() ? "-" : shard.style, placementText(shard.placement),
-                   toText(shard.globalShape), toText(shard.localShapes.front()), grouped(shard.bytes.front())});
+    Table table({"parameter", "x", "style", "placement", "global", "local on rank 0", "bytes on rank 0"},
+                {Align::Left, Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
+    for (const FoldedRow &row : folded(layout))
+        table.add({row.genericName, std::to_string(row.count), row.first->style.empty() ? "-" : row.first->style,
+                   placementText(row.first->placement), toText(row.first->globalShape),
+                   toText(row.first->localShapes.front()), grouped(row.bytesOnRank0)});
     std::cout << table.text() << '\n';
     for (std::size_t rank = 0; rank < layout.bytesPerRank.size(); ++rank)
         std::cout << "rank " << rank << "  " << formatBytes(static_cast<std::uint64_t>(layout.bytesPerRank[rank]))
