@@ -21,10 +21,12 @@ Result<Backend> parseBackend(const std::string &text);
 // Where a number comes from. Every number a person sees carries one.
 enum class Source { Measured, Simulated, Predicted, NotChecked };
 std::string_view name(Source source); // "measured", "simulated", "predicted", "not checked"
+Result<Source> parseSource(const std::string &text);
 
 // How ranks exchange small messages: Gloo's own all-reduce, or one send/recv exchange summed in rank order.
 enum class Collectives { Gloo, OneShot };
 std::string_view name(Collectives collectives); // "gloo", "one-shot"
+Result<Collectives> parseCollectives(const std::string &text);
 
 // One run, complete: with the same RunConfig two runs do the same work.
 struct RunConfig {
@@ -47,6 +49,7 @@ struct RunConfig {
     std::string compileBackend = "inductor";
     int recompileLimit = 8;
     std::chrono::seconds timeout{600}; // of the whole run
+    int port = 0;               // of the ranks' rendezvous on loopback; 0: a free one
     std::string logitsFile;     // "" none; safetensors with "logits" and "decode_logits"
     Upstream upstream;
     bool eventsWanted = false;  // keep the event columns

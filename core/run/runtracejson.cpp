@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "base/summary.h"
+#include "run/jsonreader.h"
+#include "run/runtrace.h"
+
+namespace tpscope {
+namespace {
+
+using Json = nlohmann::json;
+
+// --- writing ----------------------------------------------------------------------------------------------------------
+
+Json samplesJson(const std::vector<double> &samples) {
+    const Summary summary = summarize(samples);
+    return {{"n", summary.n},     {"median", summary.median}, {"p90", summary.p90},
+            {"p99", summary.p99}, {"mad", summary.mad},       {"samples", samples}};
+}
+
+Json graphsJson(const GraphNumbers &graphs) {
+    return {{"source", name(graphs.source)},
+            {"graph_breaks", graphs.graphBreaks},
+            {"prefill",
+             {{"graphs", graphs.prefillGraphs},
+              {"launches", graphs.prefillLaunches},
+              {"break_counter", graphs.breakCounter},
+              {"launch_sequence", graphs.prefillSequence}}},
+            {"decode",
+             {{"graphs", graphs.decodeGraphs},
+              {"launches", graphs.decodeLaunches},
+              {"break_counter", graphs.decodeBreakCounter},
+              {"launch_sequence", graphs.decodeSequence}}},
+            {"reasons", graphs.reasons}};
+}
+
+Json environmentJson(const Environment &environment) {
+    return {{"machine", environment.machine},     {"versions", environment.versions},
+            {"attention", environment.attention}, {"dtype", environment.dtype},
+            {"seed", environment.seed},           {"threads", environment.threads},
+            {"date", environment.date},           {"notes", environment.notes}};
+}
+
+Json collectivesJson(const RunTrace &trace) {
+    Json result = Json::object();
+    for (const auto &[collective, counted] : trace.collectives)
+        result[collective] = {{"count", counted.count}, {"bytes", counted.bytes}};
+    return result;
+}
+
+Json perModuleJson(const RunTrace &trace) {
+    Json result = Json::array();
+    for (const ModuleTime &time : trace.perModule)
+        result.push_back({{"module", time.module},
+                          {"compute_ms", time.computeMs},
+                          {"collective_ms", time.collectiveMs},
+                          {"launch_ms", time.launchMs}});
+    return result;
+}
+
+// A number that nobody produced is not checked, whatever the backend.
+Json sourcesJson(const RunTrace &trace) {
+    const auto sourceOf = [&](bool known) { return name(known ? trace.source : Source::NotChecked); };
+    const bool fromGraphs = trace.graphs && trace.launchesPerToken > 0;
+    return {{"per_token_ms", sourceOf(!trace.tokenMs.empty())},
+            {"time_to_first_token_ms", sourceOf(!trace.timeToFirstTokenMs.empty())},
+            {"output_ids", sourceOf(!trace.outputIds.empty())},
+            {"launches", fromGraphs ? name(trace.graphs->source) : name(trace.source)},
+            {"hooks_registered", name(trace.source)},
+            {"collectives", name(trace.source)},
+            {"per_module", sourceOf(!trace.perModule.empty())},
+            {"graphs", trace.graphs ? name(trace.graphs->source) : name(Source::NotChecked)}};
+}
+
+// --- reading ----------------------------------------------------------------------------------------------------------
+
+// A word of a closed set: the parser's own message is told with the key.
+template <typename T> T word(JsonReader &reader, const std::string &key, Result<T> (*parse)(const std::string &)) {
+    const std::string text = reader.text(key);
+    if (reader.failed())
+        return T{};
+    const Result<T> value = parse(text);
+    if (!value)
+        reader.reject(key, "holds an " + value.error().message);
+    return value.value_or(T{});
+}
+
+GraphNumbers readGraphs(JsonReader reader) {
+    GraphNumbers graphs;
+    graphs.source = word(reader, "source", parseSource);
+    graphs.graphBreaks = reader.count("graph_breaks");
+    JsonReader prefill = reader.object("prefill");
+    graphs.prefillGraphs = prefill.count("graphs");
+    graphs.prefillLaunches = prefill.count("launches");
+    graphs.breakCounter = prefill.count("break_counter");
+    graphs.prefillSequence = prefill.counts("launch_sequence");
+    JsonReader decode = reader.object("decode");
+    graphs.decodeGraphs = decode.count("graphs");
+    graphs.decodeLaunches = decode.count("launches");
+    graphs.decodeBreakCounter = decode.count("break_counter");
+    graphs.decodeSequence = decode.counts("launch_sequence");
+    graphs.reasons = reader.texts("reasons");
+    return graphs;
+}
+
+std::map<std::string, std::string> readTexts(JsonReader reader) {
+    std::map<std::string, std::string> result;
+    for (const std::string &key : reader.keys())
+        result[key] = reader.text(key);
+    return result;
+}
+
+Environment readEnvironment(JsonReader reader) {
+    Environment environment;
+    environment.machine = reader.text("machine");
+    environment.versions = readTexts(reader.object("versions"));
+    environment.attention = reader.text("attention", "");
+    environment.dtype = reader.text("dtype", "");
+    environment.seed = reader.unsignedInteger("seed", 0);
+    environment.threads = reader.count("threads", 1);
+    environment.date = reader.text("date");
+    if (reader.has("notes"))
+        environment.notes = readTexts(reader.object("notes"));
+    return environment;
+}
+
+std::vector<double> readSamples(JsonReader reader) {
+    if (!reader.has("samples"))
+        reader.reject("samples", "is missing: a run is compared by its single samples; run it again with --out");
+    std::vector<double> samples = reader.numbers("samples");
+    const int n = reader.count("n");
+    if (!reader.failed() && static_cast<std::size_t>(n) != samples.size())
+        reader.reject("n", "says " + std::to_string(n) + " and there are " + std::to_string(samples.size()) +
+                               " samples");
+    return samples;
+}
+
+void readModules(JsonReader &reader, RunTrace &trace) {
+    for (JsonReader &row : reader.objects("per_module"))
+        trace.perModule.push_back({row.text("module"), row.number("compute_ms"), row.number("collective_ms"),
+                                   row.number("launch_ms", 0.0)});
+}
+
+void readCollectives(JsonReader reader, RunTrace &trace) {
+    for (const std::string &collective : reader.keys()) {
+        JsonReader counted = reader.object(collective);
+        trace.collectives[collective] = {counted.integer("count"), counted.integer("bytes")};
+    }
+}
+
+} // namespace
+
+Json toJson(const RunTrace &trace) {
+    Json json{{"backend", name(trace.backend)},
+              {"source", name(trace.source)},
+              {"tp", trace.tp},
+              {"hooks", name(trace.hooks)},
+              {"collectives_kind", name(trace.collectivesKind)},
+              {"output_ids", trace.outputIds},
+              {"per_token_ms", samplesJson(trace.tokenMs)},
+              {"time_to_first_token_ms", nullptr},
+              {"time_to_first_token_samples_ms", trace.timeToFirstTokenMs},
+              {"launches", trace.launchesPerToken},
+              {"hooks_registered", trace.hooksRegistered},
+              {"collectives", collectivesJson(trace)},
+              {"per_module", perModuleJson(trace)},
+              {"graphs", nullptr},
+              {"predicted_graphs", nullptr},
+              {"statements", trace.statements},
+              {"environment", environmentJson(trace.environment)},
+              {"partial", trace.partial},
+              {"sources", sourcesJson(trace)}};
+    if (!trace.timeToFirstTokenMs.empty())
+        json["time_to_first_token_ms"] = summarize(trace.timeToFirstTokenMs).median;
+    if (trace.graphs)
+        json["graphs"] = graphsJson(*trace.graphs);
+    if (trace.predictedGraphs)
+        json["predicted_graphs"] = graphsJson(*trace.predictedGraphs);
+    return json;
+}
+
+Result<RunTrace> runTraceFromJson(const Json &json, const std::string &where) {
+    JsonReader reader(json, where);
+    RunTrace trace;
+    trace.backend = word(reader, "backend", parseBackend);
+    trace.source = word(reader, "source", parseSource);
+    trace.tp = reader.count("tp");
+    trace.hooks = word(reader, "hooks", parseHookMode);
+    trace.collectivesKind = word(reader, "collectives_kind", parseCollectives);
+    trace.outputIds = reader.integerRows("output_ids");
+    trace.tokenMs = readSamples(reader.object("per_token_ms"));
+    trace.timeToFirstTokenMs = reader.numbers("time_to_first_token_samples_ms");
+    trace.launchesPerToken = reader.count("launches");
+    trace.hooksRegistered = reader.count("hooks_registered");
+    readCollectives(reader.object("collectives"), trace);
+    readModules(reader, trace);
+    if (reader.has("graphs"))
+        trace.graphs = readGraphs(reader.object("graphs"));
+    if (reader.has("predicted_graphs"))
+        trace.predictedGraphs = readGraphs(reader.object("predicted_graphs"));
+    trace.statements = reader.texts("statements");
+    trace.environment = readEnvironment(reader.object("environment"));
+    trace.partial = reader.text("partial", "");
+    if (const auto checked = reader.error(); !checked)
+        return tl::unexpected(checked.error());
+    return trace;
+}
+
+} // namespace tpscope
