@@ -31,6 +31,8 @@ void addRunOptions(CLI::App &verb, RunOptions &options) {
     verb.add_option("--timeout", options.timeoutSeconds, "seconds until a run is ended")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
+    verb.add_option("--port", options.port, "port of the ranks' rendezvous on loopback; default: a free one")
+        ->check(CLI::Range(1, 65535));
     verb.add_option("--recompile-limit", options.recompileLimit, "Dynamo's recompile limit")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
@@ -122,6 +124,7 @@ Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options) {
     config.compileBackend = options.compileBackend;
     config.recompileLimit = options.recompileLimit;
     config.timeout = std::chrono::seconds(options.timeoutSeconds);
+    config.port = options.port;
     config.upstream = loaded.upstream;
     config.eventsWanted = !options.events.empty();
     return config;

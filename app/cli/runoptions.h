@@ -18,6 +18,7 @@ struct RunOptions : CommonOptions {
     int threads = 1;
     int repeat = 1;
     int timeoutSeconds = 600;
+    int port = 0;
     int recompileLimit = 8;
     bool eager = false;
     std::string compileBackend = "inductor";
