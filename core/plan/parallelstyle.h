@@ -33,6 +33,22 @@ struct ParallelStyle {
     // True for the styles whose hooks this program is about: which mode hooks them is the run's choice.
     bool hooksParameters() const { return sync == Sync::Sum; }
     std::string_view summary; // one line for completion lists and tool tips
+
+    // The wrapper reads the first positional argument: called with keywords alone, the module fails in the forward.
+    bool takesInput = false;
+    // The wrapper needs a tensor as output: a tuple or an output object fails in the forward.
+    bool takesOutput = false;
+    // Cuts a dimension that a 1-D parameter lacks: shard_param raises on one, so the plan is refused at load.
+    bool needsTwoDims = false;
+    // Refuses a size that the number of ranks does not divide, at load.
+    bool evenOnly = false;
+    // On a module (not on a parameter) of a tp_plan: refused at load.
+    bool refusedInTpPlan = false;
+    // A key the model's config must have; without it the first forward fails. "": none.
+    std::string_view requiresConfigKey;
+    // Reads the input as this rank's part of the sequence and holds the own parameters as replicated DTensors, whose
+    // gradients DTensor sums over the ranks by itself, without a hook (sequence_parallel).
+    bool tokenShards = false;
 };
 
 std::span<const ParallelStyle> parallelStyles();              // in upstream's order of REFERENCE section 1
