@@ -35,21 +35,22 @@ class Generator:
         return logits, logits[:, -1].argmax(-1)
 
     def run(self, keep_logits=False):
-        """One generation. Times are those of this rank, in nanoseconds, a barrier before each of them untimed."""
+        """One generation: (begin, end) of prefill and steps on this rank in nanoseconds, an untimed barrier before
+        each; ids; logits, those of the whole prompt first."""
         barrier()
         begin = time.perf_counter_ns()
         logits, token = self.prefill()
-        times = [time.perf_counter_ns() - begin]
+        spans = [(begin, time.perf_counter_ns())]
         tokens, kept = [token], [logits] if keep_logits else []
         for index in range(self.steps):
             barrier()
             begin = time.perf_counter_ns()
             logits, token = self.decode(token, index)
-            times.append(time.perf_counter_ns() - begin)
+            spans.append((begin, time.perf_counter_ns()))
             tokens.append(token)
             if keep_logits:
                 kept.append(logits.clone())
-        return times, torch.stack(tokens, 1).tolist(), kept
+        return spans, torch.stack(tokens, 1).tolist(), kept
 
 
 def barrier():
@@ -100,10 +101,11 @@ def count_collectives(model, request):
     return {"prefill": prefill.counts, "decode_step": step.counts}
 
 
-def wait_for_go(request, repeat, rank):
+def wait_for_go(request, repeat, rank, events):
     """Rank 0 waits for the caller's permission, the others for rank 0 (in the barrier before the timed prefill)."""
     if not request["go"] or rank != 0:
         return
+    events("ready", f"waiting to start repeat {repeat + 1}", repeat=repeat)
     deadline = time.monotonic() + request["wait_seconds"]
     while time.monotonic() < deadline:
         try:
@@ -148,29 +150,32 @@ def measure(model, request, rank, events):
         if "latency" in request["measure"]:
             result["latency"] = timed(generator, backend, request, rank, events)
             result["latency"] |= {"first_generation_s": round(first, 3)}
-            result["outputs_stable"] = all(ids == other for other in result["latency"].pop("ids"))
+            result["outputs_stable"] = all(ids == other for other in result["latency"].pop("outputs"))
     return result
 
 
 def timed(generator, backend, request, rank, events):
-    repeats, firsts, all_ids, launches = [], [], [], 0
+    repeats, launches = [], 0
+    outputs = []
     for repeat in range(request["repeats"]):
-        wait_for_go(request, repeat, rank)
+        wait_for_go(request, repeat, rank, events)
         if backend:
             backend.take_launches()
-        times, ids, _ = generator.run()
-        firsts.append(times[0])
-        repeats.append(times[1:])
-        all_ids.append(ids)
+        spans, ids, _ = generator.run()
+        outputs.append(ids)
         launches = len(backend.take_launches()) / max(1, generator.steps) if backend else 0
+        times = [end - begin for begin, end in spans]
+        entry = {"repeat": repeat, "first_token_ns": times[0], "step_ns": times[1:],
+                 "start_ns": [begin - request["started_ns"] for begin, _ in spans]}
+        repeats.append(entry)
         kept = sorted(times[1 + request["warmup_tokens"]:])
-        median = kept[len(kept) // 2] / 1e6 if kept else 0.0
-        events("decode", f"repeat {repeat + 1} of {request['repeats']}: {median:.3f} ms per token", repeat=repeat,
-               step_ns=times[1:], first_token_ns=times[0])
+        per_token = f": {kept[len(kept) // 2] / 1e6:.3f} ms per token" if kept else ""
+        events("decode", f"repeat {repeat + 1} of {request['repeats']}{per_token}",
+               fraction=(repeat + 1) / request["repeats"], **entry)
     return {
-        "step_ns": repeats, "first_token_ns": firsts, "warmup_tokens": request["warmup_tokens"],
-        "prefill": "eager", "ids": all_ids, "launches_per_step": launches if backend else None,
-        "graphs": len(backend.graphs) if backend else 0, "load_average": list(os.getloadavg()),
+        "repeats": repeats, "warmup_tokens": request["warmup_tokens"], "prefill": "eager", "outputs": outputs,
+        "launches_per_step": launches if backend else None, "graphs": len(backend.graphs) if backend else 0,
+        "load_average": list(os.getloadavg()),
     }
 
 

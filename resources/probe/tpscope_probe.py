@@ -183,6 +183,7 @@ def report_failure(request, rank, error, environment):
 
 
 def run(request, rank, environment):
+    request["started_ns"] = time.perf_counter_ns()
     events = Events(request["events"], rank)
     try:
         events("load", "importing torch and transformers")
@@ -195,6 +196,7 @@ def run(request, rank, environment):
     events("load", f"torch {environment['torch']}, transformers {environment['transformers']}")
     model, hooks = probe_model.load(request, rank, events)
     result = {"format": FORMAT, "stage": "done", "environment": environment, "hooks": hooks.description()}
+    environment["attention"] = model.config.get_text_config()._attn_implementation
     result["hooks"]["after_load"] = hooks.registered(model)
     events("prefill", "first forward of the whole prompt")
     probe_model.first_forward(model, request)

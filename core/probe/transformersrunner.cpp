@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "probe/transformersrunner.h"
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "probe/proberesult.h"
+#include "probe/probesession.h"
+
+namespace tpscope {
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto kPollInterval = std::chrono::milliseconds(20);
+
+struct Limits {
+    std::stop_token stop;
+    Clock::time_point deadline;
+    std::chrono::seconds timeout;
+};
+
+// Polls until `reached` or the probe's end. Errors: Cancelled, RunFailed at the time-out; the probe is dead then.
+Result<void> pollUntil(ProbeSession &session, EventSink &sink, const Limits &limits,
+                       const std::function<bool()> &reached) {
+    for (;;) {
+        const bool running = session.poll(sink);
+        if (!running || reached())
+            return {};
+        if (limits.stop.stop_requested()) {
+            session.kill();
+            return fail(ErrorCode::Cancelled, "cancelled while the transformers run was at " + session.lastPhase());
+        }
+        if (Clock::now() > limits.deadline) {
+            session.kill();
+            return fail(ErrorCode::RunFailed, "the transformers run did not end within " +
+                                                  std::to_string(limits.timeout.count()) + " s; it was at " +
+                                                  session.lastPhase());
+        }
+        std::this_thread::sleep_for(kPollInterval);
+    }
+}
+
+Result<void> keepLogits(const ProbeSession &session, const RunConfig &config) {
+    if (config.logitsFile.empty())
+        return {};
+    std::error_code ec;
+    fs::copy_file(session.paths().logits(), config.logitsFile, fs::copy_options::overwrite_existing, ec);
+    if (ec)
+        return fail(ErrorCode::RunFailed, "the logits could not be written: " + ec.message(),
+                    Location{config.logitsFile});
+    return {};
+}
+
+// The trace of a probe that has ended, or whose wait ended with an error. Samples of a failed run are kept.
+Result<RunTrace> conclude(ProbeSession &session, const Result<void> &waited, const RunConfig &config,
+                          EventSink &sink) {
+    const auto failed = [&](const Error &error) -> Result<RunTrace> {
+        if (error.code == ErrorCode::RunFailed && !session.repeats().empty())
+            return partialTrace(session.repeats(), config, error.message);
+        return tl::unexpected(error);
+    };
+    if (!waited)
+        return failed(waited.error());
+    const auto result = session.result();
+    if (!result)
+        return failed(result.error());
+    if (auto kept = keepLogits(session, config); !kept)
+        return tl::unexpected(kept.error());
+    auto trace = traceOfResult(*result, config);
+    if (trace && config.eventsWanted && !trace->ranks.empty())
+        sink.events(0, trace->ranks.front().events);
+    return trace;
+}
+
+Limits limitsFor(std::stop_token stop, std::chrono::seconds timeout) {
+    return {std::move(stop), Clock::now() + timeout, timeout};
+}
+
+// Starts a probe and waits until it is loaded, compiled and waits for permission.
+Result<ProbeSession> startReady(const RunInput &input, const std::string &label, EventSink &sink,
+                                const Limits &limits) {
+    auto session = ProbeSession::start(input, label, true);
+    if (!session)
+        return session;
+    const auto ready = [&] { return session->readyRepeat() >= 0; };
+    if (auto waited = pollUntil(*session, sink, limits, ready); !waited)
+        return tl::unexpected(waited.error());
+    if (ready())
+        return session;
+    auto result = session->result(); // it ended by itself
+    return result ? fail(ErrorCode::RunFailed, label + "the run ended before it was measured")
+                  : tl::unexpected(result.error());
+}
+
+// Lets both make one repeat after the other. Errors: a probe ended early, time-out, Cancelled.
+Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink &sink, const Limits &limits) {
+    for (int repeat = 0; repeat < repeats; ++repeat)
+        for (ProbeSession *session : {&a, &b}) {
+            if (auto allowed = session->allowRepeats(repeat + 1); !allowed)
+                return allowed;
+            const auto done = [&] { return session->repeats().size() > static_cast<std::size_t>(repeat); };
+            if (auto waited = pollUntil(*session, sink, limits, done); !waited)
+                return waited;
+            if (done())
+                continue;
+            auto result = session->result();
+            return result ? fail(ErrorCode::RunFailed, "the run ended before its last repeat")
+                          : tl::unexpected(result.error());
+        }
+    return {};
+}
+
+} // namespace
+
+Result<RunTrace> TransformersRunner::run(const RunInput &input, EventSink &sink, std::stop_token stop) {
+    const Limits limits = limitsFor(std::move(stop), input.config.timeout);
+    auto session = ProbeSession::start(input, "", false);
+    if (!session)
+        return tl::unexpected(session.error());
+    const auto waited = pollUntil(*session, sink, limits, [] { return false; });
+    return conclude(*session, waited, input.config, sink);
+}
+
+Result<std::pair<RunTrace, RunTrace>> TransformersRunner::runInterleaved(const RunInput &before,
+                                                                         const RunInput &after, EventSink &sink,
+                                                                         std::stop_token stop) {
+    if (before.config.repeat != after.config.repeat)
+        return fail(ErrorCode::Usage, "interleaved runs need the same number of repeats");
+    const Limits limits = limitsFor(std::move(stop), before.config.timeout + after.config.timeout);
+    // One after the other: compiling both at once would only make each slower.
+    auto a = startReady(before, "before: ", sink, limits);
+    if (!a)
+        return tl::unexpected(a.error());
+    auto b = startReady(after, "after: ", sink, limits);
+    if (!b)
+        return tl::unexpected(b.error());
+    if (auto turns = takeTurns(*a, *b, before.config.repeat, sink, limits); !turns) {
+        const Error &error = turns.error();
+        if (error.code != ErrorCode::RunFailed || a->repeats().empty() || b->repeats().empty())
+            return tl::unexpected(error);
+        return std::pair{partialTrace(a->repeats(), before.config, error.message),
+                         partialTrace(b->repeats(), after.config, error.message)};
+    }
+    const auto never = [] { return false; };
+    auto traceA = conclude(*a, pollUntil(*a, sink, limits, never), before.config, sink);
+    auto traceB = conclude(*b, pollUntil(*b, sink, limits, never), after.config, sink);
+    if (!traceA)
+        return tl::unexpected(traceA.error());
+    if (!traceB)
+        return tl::unexpected(traceB.error());
+    return std::pair{std::move(*traceA), std::move(*traceB)};
+}
+
+} // namespace tpscope
