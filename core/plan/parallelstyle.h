@@ -32,7 +32,7 @@ struct ParallelStyle {
     bool expertParallel = false; // belongs in an ep_plan: refused or wrong in a tp_plan
     // True for the styles whose hooks this program is about: which mode hooks them is the run's choice.
     bool hooksParameters() const { return sync == Sync::Sum; }
-    std::string_view summary; // one line for completion lists and tool tips
+    std::string_view summary = {}; // one line for completion lists and tool tips
 
     // The wrapper reads the first positional argument: called with keywords alone, the module fails in the forward.
     bool takesInput = false;
@@ -45,7 +45,7 @@ struct ParallelStyle {
     // On a module (not on a parameter) of a tp_plan: refused at load.
     bool refusedInTpPlan = false;
     // A key the model's config must have; without it the first forward fails. "": none.
-    std::string_view requiresConfigKey;
+    std::string_view requiresConfigKey = {};
     // Reads the input as this rank's part of the sequence and holds the own parameters as replicated DTensors, whose
     // gradients DTensor sums over the ranks by itself, without a hook (sequence_parallel).
     bool tokenShards = false;

@@ -20,8 +20,11 @@ struct PlanRule {
     bool styleIsText = true;
     bool keyIsText = true;
     RuleOrigin origin = RuleOrigin::File;
-    SourceSpan keySpan;
-    SourceSpan styleSpan;
+    SourceSpan keySpan;   // with its quotes
+    SourceSpan styleSpan; // with its quotes; an alias: the alias itself; length 0: nothing stands behind the key
+    // It came through a YAML merge key (<<: *anchor): its text stands in another mapping. A key of the mapping's own
+    // beats a merged one, as in PyYAML, so the two are no duplicates.
+    bool merged = false;
 };
 
 // A plan file as written. Reading keeps duplicates (both), order and places; it judges nothing.
@@ -36,16 +39,23 @@ struct PlanDocument {
     std::vector<PlanRule> rules;    // tp_plan, in file order, duplicates included
     std::vector<PlanRule> epRules;  // ep_plan
     std::string epPlanName = "ep_plan";
+    bool bareMapping = false;       // no known top-level key: the whole document is the tp_plan
 };
 
 // Reads YAML in the project's form, a bare mapping, or DistributedConfig JSON (JSON is YAML). Text may have a BOM and
-// CRLF. Errors: BadInput with line and column for syntax, wrong top-level type, unknown top-level keys, invalid UTF-8.
+// CRLF; anchors, aliases and merge keys are resolved. Fields of DistributedConfig that say nothing about the plan
+// (fsdp_size, ...) and top-level keys that begin with "x-" (places for anchors) are read over.
+// Errors: BadInput with line and column for syntax, wrong top-level type, unknown or repeated top-level keys, a tp_size
+// that is no whole number from 1, invalid UTF-8, control characters, more than one document, an empty file.
 Result<PlanDocument> parsePlan(const std::string &text, const std::string &fileName);
 Result<PlanDocument> loadPlan(const std::string &path);
 
-// The edit that gives the key of rule `index` (of document.rules) another style, keeping quotes and comments.
+// The edit that gives the key of rule `index` (of document.rules) another style, keeping quotes and comments. Other
+// rules keep their style: an alias becomes a plain scalar, an anchor moves to the first alias that needs it, and a
+// merged rule is overridden by one of the mapping's own.
 TextEdit setStyleEdit(const PlanDocument &document, std::size_t index, const std::string &style);
-// The edit that renames the key, and the one that appends "key: style" as the last rule of tp_plan.
+// The edit that renames the key, and the one that appends "key: style" as the last rule of tp_plan (making the tp_plan
+// where there is none). Block and flow (JSON) form, quotes, indentation and line ends follow the text around.
 TextEdit renameKeyEdit(const PlanDocument &document, std::size_t index, const std::string &key);
 TextEdit addRuleEdit(const PlanDocument &document, const std::string &key, const std::string &style);
 std::string applyEdit(const std::string &text, const TextEdit &edit);

@@ -17,13 +17,16 @@ namespace tpscope {
 struct BuiltinPlan {
     std::string modelType;
     std::string source;                // "transformers 5.24.0"
+    std::string baseModelPrefix;       // "model"; "" none
     std::string baseModelPrefix;       // "model": what configRules keys lack
     std::vector<PlanRule> configRules; // base_model_tp_plan, keys without the base model's prefix
     std::vector<PlanRule> classRules;  // _tp_plan of the class: lm_head
     std::vector<PlanRule> configEpRules;
 };
+// Errors: NotFound (names the ones there are), BadInput with line and column.
 Result<BuiltinPlan> loadBuiltinPlan(const std::string &modelType);
-std::vector<std::string> builtinPlanNames();
+Result<BuiltinPlan> parseBuiltinPlan(const std::string &text, const std::string &fileName);
+std::vector<std::string> builtinPlanNames(); // sorted
 
 // What the user chose: --plan auto | none | FILE.
 struct PlanChoice {
@@ -40,8 +43,11 @@ struct EffectiveRule {
     std::vector<ModuleIndex> modules;       // whose forward it wraps
     std::vector<std::string> parameters;    // full names of the parameters that take it
     bool matches = false;                   // its key names a module or parameter of the model
-    bool overridesInherited = false;
-    std::optional<std::size_t> documentIndex; // into PlanDocument::rules
+    bool overridesInherited = false; // its key repeats one of the inherited plan: matching nothing then only warns
+    std::optional<std::size_t> documentIndex; // into PlanDocument::rules; of duplicates the last, which wins
+    // Accepted and then not applied: the key "" (the root module), which upstream's filter for expert-parallel rules
+    // drops. modules and parameters are empty then.
+    bool dropped = false;
 };
 
 // The plan upstream would apply, resolved against a model. Never an error: what is wrong stands in the fields and lint
@@ -55,7 +61,13 @@ struct ResolvedPlan {
     std::unordered_map<std::string, int> parameterRule; // full parameter name -> index into rules (tied ones too)
     bool emptyMapping = false;                  // tp_plan: {} (refused upstream at tp > 1)
     bool noPlan = false;                        // nothing at all to apply
-    std::vector<PlanRule> epRules;
+    std::vector<PlanRule> epRules;              // merged like the tp rules; applied only with expert parallelism
+    std::vector<PlanRule> epUnmatched;          // the file's ep rules whose keys match nothing: upstream refuses them
+    // base: none. Inherited rules whose keys the file does not name; upstream has no such form, so a writer cancels
+    // them (see planwriter.h).
+    std::vector<PlanRule> leftOut;
+    // The config's base_model_tp_plan is no mapping, so the model cannot be built. "" fine.
+    std::string configPlanProblem;
 
     const EffectiveRule *ruleOfModule(ModuleIndex index) const;
     const EffectiveRule *ruleOfParameter(const std::string &fullName) const;
