@@ -17,7 +17,6 @@ namespace tpscope {
 struct BuiltinPlan {
     std::string modelType;
     std::string source;                // "transformers 5.24.0"
-    std::string baseModelPrefix;       // "model"; "" none
     std::string baseModelPrefix;       // "model": what configRules keys lack
     std::vector<PlanRule> configRules; // base_model_tp_plan, keys without the base model's prefix
     std::vector<PlanRule> classRules;  // _tp_plan of the class: lm_head
