@@ -4,9 +4,6 @@
 #include <cstdio>
 #include <iostream>
 
-#include "arch/tensornames.h"
-#include "model/safetensors.h"
-
 namespace tpscope::cli {
 
 void addModelOption(CLI::App &verb, CommonOptions &options) {
@@ -40,79 +37,34 @@ Result<Upstream> upstreamOf(const CommonOptions &options) {
     return options.upstream ? Upstream::parse(*options.upstream) : Result<Upstream>(Upstream{});
 }
 
-namespace {
-
-// A model type without a description can still be shown from its tensors' names.
-Result<ModelDescription> describeModel(const ModelSource &source, const ModelConfig &config,
-                                       const Upstream &upstream) {
-    if (findFamily(config.modelType()) || !source.hasWeights())
-        return describe(config, upstream);
-    auto checkpoint = Checkpoint::open(source.weightFiles);
-    if (!checkpoint)
-        return tl::unexpected(checkpoint.error());
-    return describeFromTensorNames(config, *checkpoint);
-}
-
-Result<int> tpOf(const CommonOptions &options, const PlanChoice &choice) {
-    int tp = choice.kind == PlanChoice::Kind::None ? 1 : 2;
-    if (choice.document && choice.document->tpSize)
-        tp = *choice.document->tpSize;
-    if (options.tp)
-        tp = *options.tp;
-    if (tp < 1 || tp > 4096)
-        return fail(ErrorCode::Usage, "--tp " + std::to_string(tp) + ": expected a size from 1 to 4096");
-    if (choice.kind == PlanChoice::Kind::None && tp != 1)
-        return fail(ErrorCode::Usage, "--plan none shards nothing and needs --tp 1 (transformers refuses a size above 1 "
-                                      "without a plan); --plan auto is the built-in plan");
-    return tp;
-}
-
-} // namespace
-
-Result<LoadedModel> loadModel(const CommonOptions &options) {
+Result<std::shared_ptr<const Workspace>> loadModel(const CommonOptions &options) {
     const auto upstream = upstreamOf(options);
     if (!upstream)
         return tl::unexpected(upstream.error());
-    auto source = findModel(options.model);
-    if (!source)
-        return tl::unexpected(source.error());
-    const auto config = ModelConfig::load(source->configPath.string());
-    if (!config)
-        return tl::unexpected(config.error());
-    auto model = describeModel(*source, *config, *upstream);
-    if (!model)
-        return tl::unexpected(model.error());
-    LoadedModel loaded{std::move(*source), std::move(*model), std::nullopt};
-    if (auto builtin = loadBuiltinPlan(loaded.model.modelType))
-        loaded.builtin = std::move(*builtin);
-    else if (builtin.error().code != ErrorCode::NotFound)
-        return tl::unexpected(builtin.error());
-    return loaded;
+    return openWorkspace(options.model, *upstream);
 }
 
-Result<Loaded> load(const LoadedModel &model, const CommonOptions &options) {
-    const auto upstream = upstreamOf(options);
-    if (!upstream)
-        return tl::unexpected(upstream.error());
-    const auto hooks = options.hooks ? parseHookMode(*options.hooks) : Result<HookMode>(hookModeOf(*upstream));
+Result<Loaded> load(std::shared_ptr<const Workspace> workspace, const CommonOptions &options) {
+    const auto hooks =
+        options.hooks ? parseHookMode(*options.hooks) : Result<HookMode>(hookModeOf(workspace->upstream));
     if (!hooks)
         return tl::unexpected(hooks.error());
     auto choice = PlanChoice::parse(options.plan);
     if (!choice)
         return tl::unexpected(choice.error());
-    const auto tp = tpOf(options, *choice);
+    const auto tp = effectiveTp(*choice, options.tp);
     if (!tp)
         return tl::unexpected(tp.error());
-    Loaded loaded{model.source, model.model, std::move(*choice), model.builtin, {}, *upstream, *hooks, *tp};
-    loaded.plan = resolvePlan(loaded.model, loaded.choice, loaded.builtinOrNull(), loaded.tp);
+    Loaded loaded{std::move(workspace), std::move(*choice), {}, *hooks, *tp};
+    loaded.plan = resolvePlan(loaded.model(), loaded.choice, loaded.workspace->builtinOrNull(), loaded.tp);
     return loaded;
 }
 
 Result<Loaded> load(const CommonOptions &options) {
-    const auto model = loadModel(options);
-    if (!model)
-        return tl::unexpected(model.error());
-    return load(*model, options);
+    auto workspace = loadModel(options);
+    if (!workspace)
+        return tl::unexpected(workspace.error());
+    return load(std::move(*workspace), options);
 }
 
 int report(const Error &error) {
@@ -183,9 +135,9 @@ std::string toText(const Diagnostic &diagnostic, const std::string &planName) {
 
 std::optional<Refusal> refusal(const Loaded &loaded, const std::string &attention) {
     LintOptions options;
-    options.upstream = loaded.upstream;
+    options.upstream = loaded.upstream();
     options.attention = attention;
-    LintReport report = lint(loaded.model, loaded.choice, loaded.builtinOrNull(), loaded.tp, options);
+    LintReport report = lint(loaded.model(), loaded.choice, loaded.workspace->builtinOrNull(), loaded.tp, options);
     if (report.outcome != Outcome::Rejected && report.outcome != Outcome::ForwardError)
         return std::nullopt;
     std::string message = "outcome " + std::string(name(report.outcome)) + " at tp " + std::to_string(loaded.tp);

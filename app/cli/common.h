@@ -6,10 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "graph/hooksites.h"
-#include "lint/lint.h"
-#include "model/modelsource.h"
-#include "plan/resolvedplan.h"
+#include "session/workspace.h"
 
 namespace tpscope::cli {
 
@@ -32,28 +29,20 @@ void addFormatOption(CLI::App &verb, CommonOptions &options, std::vector<std::st
 
 // Model, plan and everything derived from them that needs no tensor.
 struct Loaded {
-    ModelSource source;
-    ModelDescription model;
+    std::shared_ptr<const Workspace> workspace;
     PlanChoice choice;
-    std::optional<BuiltinPlan> builtin;
     ResolvedPlan plan;
-    Upstream upstream;
     HookMode hooks = HookMode::PostAccumulateGrad;
     int tp = 1;
-    const BuiltinPlan *builtinOrNull() const { return builtin ? &*builtin : nullptr; }
-};
-
-struct LoadedModel {
-    ModelSource source;
-    ModelDescription model;
-    std::optional<BuiltinPlan> builtin;
+    const ModelDescription &model() const { return workspace->model; }
+    const Upstream &upstream() const { return workspace->upstream; }
 };
 
 Result<Upstream> upstreamOf(const CommonOptions &options);
-Result<LoadedModel> loadModel(const CommonOptions &options);
+Result<std::shared_ptr<const Workspace>> loadModel(const CommonOptions &options);
 Result<Loaded> load(const CommonOptions &options);
 // The same model with another plan or hook mode.
-Result<Loaded> load(const LoadedModel &model, const CommonOptions &options);
+Result<Loaded> load(std::shared_ptr<const Workspace> workspace, const CommonOptions &options);
 
 // Prints "tpscope: message" to stderr and returns the error's exit code.
 int report(const Error &error);

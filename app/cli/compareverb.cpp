@@ -98,7 +98,7 @@ struct Side {
     std::vector<RunTrace> repeats;
 };
 
-Result<Side> prepare(const LoadedModel &model, CompareOptions options, const std::string &label) {
+Result<Side> prepare(const std::shared_ptr<const Workspace> &model, CompareOptions options, const std::string &label) {
     const bool before = label == "before";
     if (const auto &hooks = before ? options.beforeHooks : options.afterHooks)
         options.hooks = *hooks;
@@ -139,7 +139,7 @@ Result<void> runInterleaved(Side &before, Side &after, const CompareOptions &opt
         for (Side *side : {&before, &after}) {
             LabelledSink labelled(sink, side->label + " " + std::to_string(turn + 1) + "/" +
                                             std::to_string(options.repeat));
-            auto trace = runner.run({side->loaded.model, side->loaded.plan, side->config}, labelled, stop);
+            auto trace = runner.run({side->loaded.model(), side->loaded.plan, side->config}, labelled, stop);
             if (!trace)
                 return tl::unexpected(trace.error());
             side->repeats.push_back(std::move(*trace));

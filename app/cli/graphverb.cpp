@@ -100,8 +100,8 @@ int runGraph(const GraphVerbOptions &options) {
     }
     CaptureOptions capture;
     capture.recompileLimit = options.recompileLimit;
-    capture.upstream = loaded->upstream;
-    const auto graphs = captureGraphs(loaded->model, loaded->plan, loaded->hooks, capture);
+    capture.upstream = loaded->upstream();
+    const auto graphs = captureGraphs(loaded->model(), loaded->plan, loaded->hooks, capture);
     if (!graphs)
         return report(graphs.error());
     if (options.json())

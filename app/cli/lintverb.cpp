@@ -45,9 +45,9 @@ int runLint(const LintVerbOptions &options) {
     lintOptions.attention = options.attention;
     lintOptions.hooks = name(loaded->hooks);
     lintOptions.trainable = options.trainable;
-    lintOptions.upstream = loaded->upstream;
+    lintOptions.upstream = loaded->upstream();
     const LintReport report =
-        lint(loaded->model, loaded->choice, loaded->builtinOrNull(), loaded->tp, lintOptions);
+        lint(loaded->model(), loaded->choice, loaded->workspace->builtinOrNull(), loaded->tp, lintOptions);
     const int exitStatus = report.errors() > 0 ? 1 : 0;
     if (options.json())
         return print(toJson(report), exitStatus);

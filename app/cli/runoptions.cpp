@@ -99,9 +99,9 @@ Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options) {
     if (!backend)
         return tl::unexpected(backend.error());
     config.backend = *backend;
-    config.inputIds = defaultPrompt(loaded.model.dims.vocab);
+    config.inputIds = defaultPrompt(loaded.model().dims.vocab);
     if (!options.inputIds.empty()) {
-        auto ids = parseInputIds(options.inputIds, loaded.model.dims.vocab);
+        auto ids = parseInputIds(options.inputIds, loaded.model().dims.vocab);
         if (!ids)
             return tl::unexpected(ids.error());
         config.inputIds = std::move(*ids);
@@ -125,7 +125,7 @@ Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options) {
     config.recompileLimit = options.recompileLimit;
     config.timeout = std::chrono::seconds(options.timeoutSeconds);
     config.port = options.port;
-    config.upstream = loaded.upstream;
+    config.upstream = loaded.upstream();
     config.eventsWanted = !options.events.empty();
     return config;
 }

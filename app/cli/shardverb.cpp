@@ -113,14 +113,14 @@ int runShard(const ShardVerbOptions &options) {
     const auto loaded = load(options);
     if (!loaded)
         return report(loaded.error());
-    const ShardLayout layout = shardLayout(loaded->model, loaded->plan);
+    const ShardLayout layout = shardLayout(loaded->model(), loaded->plan);
     if (!options.json() && !options.hash) {
         printText(layout);
         return 0;
     }
     std::optional<WeightSource> weights;
     if (options.hash) {
-        auto opened = WeightSource::open(loaded->source, loaded->model, options.seed);
+        auto opened = WeightSource::open(loaded->workspace->source, loaded->model(), options.seed);
         if (!opened)
             return report(opened.error());
         weights.emplace(std::move(*opened));

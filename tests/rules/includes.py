@@ -19,6 +19,7 @@ ALLOWED = {
     "graph": {"base", "model", "arch", "plan", "shard"},
 }
 ALLOWED["run"] = {"base", "model", "arch", "plan", "shard", "lint", "graph"}
+ALLOWED["session"] = ALLOWED["run"] | set()
 ALLOWED["measure"] = ALLOWED["run"] | {"run"}
 ALLOWED["store"] = ALLOWED["measure"] | {"measure"}
 ALLOWED["probe"] = ALLOWED["run"] | {"run"}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/workspace.h"
+
+#include "arch/tensornames.h"
+#include "model/safetensors.h"
+
+namespace tpscope {
+namespace {
+
+Result<ModelDescription> describeModel(const ModelSource &source, const ModelConfig &config,
+                                       const Upstream &upstream) {
+    if (findFamily(config.modelType()) || !source.hasWeights())
+        return describe(config, upstream);
+    const auto checkpoint = Checkpoint::open(source.weightFiles);
+    if (!checkpoint)
+        return tl::unexpected(checkpoint.error());
+    return describeFromTensorNames(config, *checkpoint);
+}
+
+std::optional<GraphCapture> captured(const PlanAnalysis &analysis, HookMode hooks, const CaptureOptions &options) {
+    auto capture = captureGraphs(analysis.workspace->model, analysis.plan, hooks, options);
+    return capture ? std::optional(std::move(*capture)) : std::nullopt;
+}
+
+} // namespace
+
+Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelArgument, const Upstream &upstream) {
+    auto source = findModel(modelArgument);
+    if (!source)
+        return tl::unexpected(source.error());
+    const auto config = ModelConfig::load(source->configPath.string());
+    if (!config)
+        return tl::unexpected(config.error());
+    auto model = describeModel(*source, *config, upstream);
+    if (!model)
+        return tl::unexpected(model.error());
+    auto workspace =
+        std::make_shared<Workspace>(Workspace{std::move(*source), std::move(*model), std::nullopt, upstream});
+    if (auto builtin = loadBuiltinPlan(workspace->model.modelType))
+        workspace->builtin = std::move(*builtin);
+    else if (builtin.error().code != ErrorCode::NotFound)
+        return tl::unexpected(builtin.error());
+    return workspace;
+}
+
+Result<int> effectiveTp(const PlanChoice &choice, std::optional<int> asked) {
+    int tp = choice.kind == PlanChoice::Kind::None ? 1 : 2;
+    if (choice.document && choice.document->tpSize)
+        tp = *choice.document->tpSize;
+    if (asked)
+        tp = *asked;
+    if (tp < 1 || tp > 4096)
+        return fail(ErrorCode::Usage, "--tp " + std::to_string(tp) + ": expected a size from 1 to 4096");
+    if (choice.kind == PlanChoice::Kind::None && tp != 1)
+        return fail(ErrorCode::Usage, "--plan none shards nothing and needs --tp 1 (transformers refuses a size above 1 "
+                                      "without a plan); --plan auto is the built-in plan");
+    return tp;
+}
+
+PlanAnalysis analyze(std::shared_ptr<const Workspace> workspace, const PlanChoice &choice, int tp,
+                     const AnalysisOptions &options) {
+    PlanAnalysis analysis;
+    analysis.workspace = std::move(workspace);
+    analysis.choice = choice;
+    analysis.tp = tp;
+    const ModelDescription &model = analysis.workspace->model;
+    const BuiltinPlan *builtin = analysis.workspace->builtinOrNull();
+    analysis.plan = resolvePlan(model, choice, builtin, tp);
+    analysis.lint = lint(model, choice, builtin, tp, options.lint);
+    analysis.shards = shardLayout(model, analysis.plan);
+    const Outcome outcome = analysis.lint.outcome;
+    if (outcome == Outcome::Rejected || outcome == Outcome::ForwardError || outcome == Outcome::NotChecked)
+        return analysis;
+    analysis.withModuleBackward = captured(analysis, HookMode::ModuleBackward, options.capture);
+    analysis.withChosenHooks = captured(analysis, options.hooks, options.capture);
+    return analysis;
+}
+
+} // namespace tpscope
