@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/summary.h"
-#include "run/jsonreader.h"
+#include "run/jsonfields.h"
 #include "run/runtrace.h"
 
 namespace tpscope {
@@ -73,7 +73,7 @@ Json sourcesJson(const RunTrace &trace) {
 // --- reading ----------------------------------------------------------------------------------------------------------
 
 // A word of a closed set: the parser's own message is told with the key.
-template <typename T> T word(JsonReader &reader, const std::string &key, Result<T> (*parse)(const std::string &)) {
+template <typename T> T word(JsonFields &reader, const std::string &key, Result<T> (*parse)(const std::string &)) {
     const std::string text = reader.text(key);
     if (reader.failed())
         return T{};
@@ -83,16 +83,16 @@ template <typename T> T word(JsonReader &reader, const std::string &key, Result<
     return value.value_or(T{});
 }
 
-GraphNumbers readGraphs(JsonReader reader) {
+GraphNumbers readGraphs(JsonFields reader) {
     GraphNumbers graphs;
     graphs.source = word(reader, "source", parseSource);
     graphs.graphBreaks = reader.count("graph_breaks");
-    JsonReader prefill = reader.object("prefill");
+    JsonFields prefill = reader.object("prefill");
     graphs.prefillGraphs = prefill.count("graphs");
     graphs.prefillLaunches = prefill.count("launches");
     graphs.breakCounter = prefill.count("break_counter");
     graphs.prefillSequence = prefill.counts("launch_sequence");
-    JsonReader decode = reader.object("decode");
+    JsonFields decode = reader.object("decode");
     graphs.decodeGraphs = decode.count("graphs");
     graphs.decodeLaunches = decode.count("launches");
     graphs.decodeBreakCounter = decode.count("break_counter");
@@ -101,14 +101,14 @@ GraphNumbers readGraphs(JsonReader reader) {
     return graphs;
 }
 
-std::map<std::string, std::string> readTexts(JsonReader reader) {
+std::map<std::string, std::string> readTexts(JsonFields reader) {
     std::map<std::string, std::string> result;
     for (const std::string &key : reader.keys())
         result[key] = reader.text(key);
     return result;
 }
 
-Environment readEnvironment(JsonReader reader) {
+Environment readEnvironment(JsonFields reader) {
     Environment environment;
     environment.machine = reader.text("machine");
     environment.versions = readTexts(reader.object("versions"));
@@ -122,7 +122,7 @@ Environment readEnvironment(JsonReader reader) {
     return environment;
 }
 
-std::vector<double> readSamples(JsonReader reader) {
+std::vector<double> readSamples(JsonFields reader) {
     if (!reader.has("samples"))
         reader.reject("samples", "is missing: a run is compared by its single samples; run it again with --out");
     std::vector<double> samples = reader.numbers("samples");
@@ -133,15 +133,15 @@ std::vector<double> readSamples(JsonReader reader) {
     return samples;
 }
 
-void readModules(JsonReader &reader, RunTrace &trace) {
-    for (JsonReader &row : reader.objects("per_module"))
+void readModules(JsonFields &reader, RunTrace &trace) {
+    for (JsonFields &row : reader.objects("per_module"))
         trace.perModule.push_back({row.text("module"), row.number("compute_ms"), row.number("collective_ms"),
                                    row.number("launch_ms", 0.0)});
 }
 
-void readCollectives(JsonReader reader, RunTrace &trace) {
+void readCollectives(JsonFields reader, RunTrace &trace) {
     for (const std::string &collective : reader.keys()) {
-        JsonReader counted = reader.object(collective);
+        JsonFields counted = reader.object(collective);
         trace.collectives[collective] = {counted.integer("count"), counted.integer("bytes")};
     }
 }
@@ -178,7 +178,7 @@ Json toJson(const RunTrace &trace) {
 }
 
 Result<RunTrace> runTraceFromJson(const Json &json, const std::string &where) {
-    JsonReader reader(json, where);
+    JsonFields reader(json, where);
     RunTrace trace;
     trace.backend = word(reader, "backend", parseBackend);
     trace.source = word(reader, "source", parseSource);

@@ -15,9 +15,9 @@ namespace tpscope {
 // Reads a JSON object of ours key by key with checks. The first wrong key is remembered and later reads give neutral
 // values, so that reading code is a straight list; ask error() at the end. Readers of inner objects share the error.
 // The JSON must outlive the reader. Not thread-safe.
-class JsonReader {
+class JsonFields {
 public:
-    JsonReader(const nlohmann::json &json, const std::string &where);
+    JsonFields(const nlohmann::json &json, const std::string &where);
 
     bool has(const std::string &key) const; // present and not null
     double number(const std::string &key, std::optional<double> fallback = std::nullopt);
@@ -31,9 +31,9 @@ public:
     std::vector<std::string> texts(const std::string &key);
     std::vector<std::vector<std::int64_t>> integerRows(const std::string &key);
     std::vector<std::string> keys() const;                     // of this object
-    JsonReader object(const std::string &key);                 // required
-    std::vector<JsonReader> objects(const std::string &key);   // a list of objects
-    std::vector<JsonReader> elements(const std::string &key);  // any list, element by element
+    JsonFields object(const std::string &key);                 // required
+    std::vector<JsonFields> objects(const std::string &key);   // a list of objects
+    std::vector<JsonFields> elements(const std::string &key);  // any list, element by element
     const nlohmann::json &json() const { return *m_json; }
 
     // A value that has the right JSON type and is wrong all the same: "`key` says x, expected y".
@@ -46,7 +46,7 @@ private:
         std::string where;
         std::optional<Error> error;
     };
-    JsonReader(const nlohmann::json &json, std::shared_ptr<State> state, std::string path);
+    JsonFields(const nlohmann::json &json, std::shared_ptr<State> state, std::string path);
     const nlohmann::json *find(const std::string &key, bool required, const char *expected);
     const nlohmann::json *list(const std::string &key, const char *expected);
     void wrongType(const std::string &key, const nlohmann::json &found, const char *expected);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "run/jsonreader.h"
+#include "run/jsonfields.h"
 
 #include <cmath>
 #include <limits>
 
-#include "base/text.h"
+#include "model/jsonreader.h"
 
 namespace tpscope {
 namespace {
@@ -29,43 +29,43 @@ std::string shown(const Json &value) {
         return "a list";
     if (value.is_object())
         return "an object";
-    return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace), 40);
+    return jsonText(value);
 }
 
 } // namespace
 
-JsonReader::JsonReader(const Json &json, const std::string &where)
-    : JsonReader(json, std::make_shared<State>(State{where, std::nullopt}), {}) {
+JsonFields::JsonFields(const Json &json, const std::string &where)
+    : JsonFields(json, std::make_shared<State>(State{where, std::nullopt}), {}) {
     if (!json.is_object())
         m_state->error = Error{ErrorCode::BadInput, "expected a JSON object, found " + shown(json), Location{where}};
 }
 
-JsonReader::JsonReader(const Json &json, std::shared_ptr<State> state, std::string path)
+JsonFields::JsonFields(const Json &json, std::shared_ptr<State> state, std::string path)
     : m_json(&json), m_state(std::move(state)), m_path(std::move(path)) {}
 
-Result<void> JsonReader::error() const {
+Result<void> JsonFields::error() const {
     if (m_state->error)
         return tl::unexpected(*m_state->error);
     return {};
 }
 
-void JsonReader::reject(const std::string &key, const std::string &why) {
+void JsonFields::reject(const std::string &key, const std::string &why) {
     if (!m_state->error)
         m_state->error = Error{ErrorCode::BadInput, "`" + m_path + key + "` " + why, Location{m_state->where}};
 }
 
-void JsonReader::wrongType(const std::string &key, const Json &found, const char *expected) {
+void JsonFields::wrongType(const std::string &key, const Json &found, const char *expected) {
     reject(key, std::string("must be ") + expected + ", found " + shown(found));
 }
 
-bool JsonReader::has(const std::string &key) const {
+bool JsonFields::has(const std::string &key) const {
     if (!m_json->is_object())
         return false;
     const auto it = m_json->find(key);
     return it != m_json->end() && !it->is_null();
 }
 
-const Json *JsonReader::find(const std::string &key, bool required, const char *expected) {
+const Json *JsonFields::find(const std::string &key, bool required, const char *expected) {
     if (has(key))
         return &*m_json->find(key);
     if (required)
@@ -73,7 +73,7 @@ const Json *JsonReader::find(const std::string &key, bool required, const char *
     return nullptr;
 }
 
-double JsonReader::number(const std::string &key, std::optional<double> fallback) {
+double JsonFields::number(const std::string &key, std::optional<double> fallback) {
     const char *expected = "a number";
     const Json *value = find(key, !fallback, expected);
     if (value && isNumber(*value))
@@ -83,7 +83,7 @@ double JsonReader::number(const std::string &key, std::optional<double> fallback
     return fallback.value_or(0.0);
 }
 
-std::int64_t JsonReader::integer(const std::string &key, std::optional<std::int64_t> fallback) {
+std::int64_t JsonFields::integer(const std::string &key, std::optional<std::int64_t> fallback) {
     const char *expected = "an integer";
     const Json *value = find(key, !fallback, expected);
     if (value && isInteger(*value))
@@ -93,7 +93,7 @@ std::int64_t JsonReader::integer(const std::string &key, std::optional<std::int6
     return fallback.value_or(0);
 }
 
-int JsonReader::count(const std::string &key, std::optional<int> fallback) {
+int JsonFields::count(const std::string &key, std::optional<int> fallback) {
     const char *expected = "an integer from 0";
     const Json *value = find(key, !fallback, expected);
     if (value && isCount(*value))
@@ -103,7 +103,7 @@ int JsonReader::count(const std::string &key, std::optional<int> fallback) {
     return fallback.value_or(0);
 }
 
-std::uint64_t JsonReader::unsignedInteger(const std::string &key, std::optional<std::uint64_t> fallback) {
+std::uint64_t JsonFields::unsignedInteger(const std::string &key, std::optional<std::uint64_t> fallback) {
     const char *expected = "an integer from 0";
     const Json *value = find(key, !fallback, expected);
     if (value && value->is_number_integer() && (value->is_number_unsigned() || value->get<std::int64_t>() >= 0))
@@ -113,7 +113,7 @@ std::uint64_t JsonReader::unsignedInteger(const std::string &key, std::optional<
     return fallback.value_or(0);
 }
 
-bool JsonReader::flag(const std::string &key, std::optional<bool> fallback) {
+bool JsonFields::flag(const std::string &key, std::optional<bool> fallback) {
     const char *expected = "true or false";
     const Json *value = find(key, !fallback, expected);
     if (value && value->is_boolean())
@@ -123,7 +123,7 @@ bool JsonReader::flag(const std::string &key, std::optional<bool> fallback) {
     return fallback.value_or(false);
 }
 
-std::string JsonReader::text(const std::string &key, std::optional<std::string> fallback) {
+std::string JsonFields::text(const std::string &key, std::optional<std::string> fallback) {
     const char *expected = "a text";
     const Json *value = find(key, !fallback, expected);
     if (value && value->is_string())
@@ -133,7 +133,7 @@ std::string JsonReader::text(const std::string &key, std::optional<std::string> 
     return fallback.value_or("");
 }
 
-const Json *JsonReader::list(const std::string &key, const char *expected) {
+const Json *JsonFields::list(const std::string &key, const char *expected) {
     const Json *value = find(key, false, expected);
     if (!value || value->is_array())
         return value;
@@ -142,7 +142,7 @@ const Json *JsonReader::list(const std::string &key, const char *expected) {
 }
 
 template <typename T, typename Is>
-std::vector<T> JsonReader::listOf(const std::string &key, const char *expected, Is is) {
+std::vector<T> JsonFields::listOf(const std::string &key, const char *expected, Is is) {
     std::vector<T> result;
     const Json *values = list(key, expected);
     if (!values)
@@ -159,19 +159,19 @@ std::vector<T> JsonReader::listOf(const std::string &key, const char *expected, 
     return result;
 }
 
-std::vector<double> JsonReader::numbers(const std::string &key) {
+std::vector<double> JsonFields::numbers(const std::string &key) {
     return listOf<double>(key, "a list of numbers", isNumber);
 }
 
-std::vector<int> JsonReader::counts(const std::string &key) {
+std::vector<int> JsonFields::counts(const std::string &key) {
     return listOf<int>(key, "a list of integers from 0", isCount);
 }
 
-std::vector<std::string> JsonReader::texts(const std::string &key) {
+std::vector<std::string> JsonFields::texts(const std::string &key) {
     return listOf<std::string>(key, "a list of texts", [](const Json &value) { return value.is_string(); });
 }
 
-std::vector<std::vector<std::int64_t>> JsonReader::integerRows(const std::string &key) {
+std::vector<std::vector<std::int64_t>> JsonFields::integerRows(const std::string &key) {
     const auto isRow = [](const Json &value) {
         if (!value.is_array())
             return false;
@@ -183,7 +183,7 @@ std::vector<std::vector<std::int64_t>> JsonReader::integerRows(const std::string
     return listOf<std::vector<std::int64_t>>(key, "a list of lists of integers", isRow);
 }
 
-std::vector<std::string> JsonReader::keys() const {
+std::vector<std::string> JsonFields::keys() const {
     std::vector<std::string> result;
     if (m_json->is_object())
         for (const auto &item : m_json->items())
@@ -191,7 +191,7 @@ std::vector<std::string> JsonReader::keys() const {
     return result;
 }
 
-JsonReader JsonReader::object(const std::string &key) {
+JsonFields JsonFields::object(const std::string &key) {
     static const Json empty = Json::object();
     const char *expected = "an object";
     const Json *value = find(key, true, expected);
@@ -200,16 +200,16 @@ JsonReader JsonReader::object(const std::string &key) {
     return {value && value->is_object() ? *value : empty, m_state, m_path + key + "."};
 }
 
-std::vector<JsonReader> JsonReader::elements(const std::string &key) {
-    std::vector<JsonReader> result;
+std::vector<JsonFields> JsonFields::elements(const std::string &key) {
+    std::vector<JsonFields> result;
     if (const Json *values = list(key, "a list"))
         for (std::size_t i = 0; i < values->size(); ++i)
             result.push_back({(*values)[i], m_state, m_path + key + "[" + std::to_string(i) + "]."});
     return result;
 }
 
-std::vector<JsonReader> JsonReader::objects(const std::string &key) {
-    std::vector<JsonReader> result = elements(key);
+std::vector<JsonFields> JsonFields::objects(const std::string &key) {
+    std::vector<JsonFields> result = elements(key);
     for (std::size_t i = 0; i < result.size(); ++i)
         if (!result[i].json().is_object()) {
             wrongType(key + "[" + std::to_string(i) + "]", result[i].json(), "an object");

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <unordered_map>
+
+#include "run/costrows.h"
+
+namespace tpscope {
+namespace {
+
+using Values = std::vector<LocalShape>;
+
+// The walk of one rank: interprets the programs with local shapes instead of tensors and notes the work.
+class RankWalk {
+public:
+    RankWalk(const ModelDescription &model, const ResolvedPlan &plan, const ShardLayout &layout, Rank rank)
+        : m_model(model), m_plan(plan), m_rank(rank), m_elementBytes(static_cast<double>(elementSize(model.dtype))) {
+        for (const ParameterShard &shard : layout.parameters)
+            m_shards.emplace(shard.name, &shard);
+        for (const Tie &tie : model.tree.ties)
+            if (const auto source = m_shards.find(tie.source); source != m_shards.end())
+                m_shards.emplace(tie.target, source->second);
+    }
+
+    Result<std::vector<WorkItem>> run(int batch, int tokens);
+
+private:
+    struct Frame {
+        ModuleIndex self;
+        std::unordered_map<Var, LocalShape> values;
+        std::unordered_map<std::string, ModuleIndex> elements; // of loops
+    };
+
+    Result<Values> callModule(ModuleIndex index, Values arguments);
+    Result<Values> callProgram(const std::string &id, ModuleIndex self, const Values &arguments);
+    Result<void> walk(const Body &body, Frame &frame);
+    Result<void> operation(const Operation &operation, Frame &frame);
+    Result<void> call(const CallModule &call, Frame &frame);
+    Result<void> loop(const LoopModules &loop, Frame &frame);
+    Result<void> store(const Result<Values> &values, const std::vector<Var> &out, Frame &frame);
+    Values argumentsOf(const std::vector<Var> &names, const Frame &frame) const;
+    void collective(std::string_view op, ModuleIndex module, const Shape &in, const Shape &full);
+    void outputOf(const ParallelStyle &style, ModuleIndex index, Values &values);
+    const ParameterShard *shardOf(const Module &module, const std::string &parameter) const;
+    int layerOf(ModuleIndex index) const;
+
+    const ModelDescription &m_model;
+    const ResolvedPlan &m_plan;
+    Rank m_rank;
+    double m_elementBytes;
+    std::unordered_map<std::string, const ParameterShard *> m_shards;
+    std::vector<WorkItem> m_items;
+};
+
+const ParameterShard *RankWalk::shardOf(const Module &module, const std::string &parameter) const {
+    const auto it = m_shards.find(module.name.empty() ? parameter : module.name + "." + parameter);
+    return it == m_shards.end() ? nullptr : it->second;
+}
+
+int RankWalk::layerOf(ModuleIndex index) const {
+    for (std::optional<ModuleIndex> at = index; at; at = m_model.tree.at(*at).parent)
+        if (const Module &module = m_model.tree.at(*at); module.attributes.contains("layer_idx"))
+            return static_cast<int>(module.integer("layer_idx"));
+    return -1;
+}
+
+Values RankWalk::argumentsOf(const std::vector<Var> &names, const Frame &frame) const {
+    Values values;
+    values.reserve(names.size());
+    for (const Var &variable : names) {
+        const auto it = frame.values.find(variable);
+        values.push_back(it == frame.values.end() ? LocalShape{} : it->second);
+    }
+    return values;
+}
+
+Result<void> RankWalk::store(const Result<Values> &values, const std::vector<Var> &out, Frame &frame) {
+    if (!values)
+        return tl::unexpected(values.error());
+    for (std::size_t i = 0; i < out.size(); ++i)
+        frame.values[out[i]] = i < values->size() ? (*values)[i] : LocalShape{};
+    return {};
+}
+
+void RankWalk::collective(std::string_view op, ModuleIndex module, const Shape &in, const Shape &full) {
+    WorkItem item;
+    item.isCollective = true;
+    item.op = op;
+    item.module = module;
+    item.layer = layerOf(module);
+    item.messageBytes = static_cast<double>(elementCount(in)) * m_elementBytes;
+    item.fullBytes = static_cast<double>(elementCount(full)) * m_elementBytes;
+    m_items.push_back(item);
+}
+
+// What the style does to the output: the only places where ranks exchange anything in a forward.
+void RankWalk::outputOf(const ParallelStyle &style, ModuleIndex index, Values &values) {
+    if (values.empty() || !values[0])
+        return;
+    Shape &out = *values[0];
+    if (style.output == ParallelStyle::Output::Reduce) {
+        collective("all_reduce", index, out, out);
+    } else if (style.output == ParallelStyle::Output::Gather) {
+        const Shape local = out;
+        for (const Parameter &parameter : m_model.tree.at(index).parameters)
+            if (const ParameterShard *shard = shardOf(m_model.tree.at(index), parameter.name);
+                shard && shard->dim >= 0) {
+                out.back() = shard->globalShape[static_cast<std::size_t>(shard->dim)];
+                break;
+            }
+        collective("all_gather", index, local, out);
+    }
+}
+
+Result<Values> RankWalk::callModule(ModuleIndex index, Values arguments) {
+    const Module &module = m_model.tree.at(index);
+    const ParallelStyle *style = m_plan.tp > 1 ? m_plan.styleOfModule(index) : nullptr;
+    if (style && style->input == ParallelStyle::Input::Split && !arguments.empty() && arguments[0]) {
+        std::int64_t &features = arguments[0]->back();
+        features = chunkOf(features, m_plan.tp, m_rank).size();
+    }
+    auto values = callProgram(module.callProgram.empty() ? module.forwardProgram : module.callProgram, index,
+                              arguments);
+    if (values && style)
+        outputOf(*style, index, *values);
+    return values;
+}
+
+Result<Values> RankWalk::callProgram(const std::string &id, ModuleIndex self, const Values &arguments) {
+    const auto it = m_model.programs.find(id);
+    if (it == m_model.programs.end())
+        return fail(ErrorCode::Unsupported, "the flow of " + m_model.tree.at(self).name + " is not described");
+    const ForwardProgram &program = it->second;
+    Frame frame{self, {}, {}};
+    for (std::size_t i = 0; i < program.inputs.size(); ++i)
+        frame.values[program.inputs[i]] = i < arguments.size() ? arguments[i] : LocalShape{};
+    if (const auto walked = walk(program.body, frame); !walked)
+        return tl::unexpected(walked.error());
+    return argumentsOf(program.outputs, frame);
+}
+
+Result<void> RankWalk::operation(const Operation &operation, Frame &frame) {
+    const Module &self = m_model.tree.at(frame.self);
+    OpScope scope{operation, self, argumentsOf(operation.in, frame), {}, m_elementBytes, m_elementBytes};
+    for (const std::string &parameter : operation.parameters)
+        if (const ParameterShard *shard = shardOf(self, parameter)) {
+            scope.parameters.push_back(shard->localShapes[static_cast<std::size_t>(m_rank.value)]);
+            scope.parameterElementBytes = static_cast<double>(elementSize(shard->dtype));
+        }
+    auto cost = costOf(scope);
+    if (!cost)
+        return tl::unexpected(cost.error());
+    cost->work.module = frame.self;
+    cost->work.layer = layerOf(frame.self);
+    m_items.push_back(cost->work);
+    return store(std::move(cost->out), operation.out, frame);
+}
+
+Result<void> RankWalk::call(const CallModule &call, Frame &frame) {
+    std::optional<ModuleIndex> callee;
+    if (call.element) {
+        if (const auto it = frame.elements.find(call.path); it != frame.elements.end())
+            callee = it->second;
+    } else {
+        callee = m_model.tree.resolve(frame.self, call.path);
+    }
+    if (!callee)
+        return fail(ErrorCode::Unsupported, "the description of " + m_model.className + " calls " + call.path +
+                                                ", which is no module");
+    return store(callModule(*callee, argumentsOf(call.args, frame)), call.out, frame);
+}
+
+Result<void> RankWalk::loop(const LoopModules &loop, Frame &frame) {
+    const auto list = m_model.tree.resolve(frame.self, loop.list);
+    if (!list)
+        return fail(ErrorCode::Unsupported, "the description of " + m_model.className + " loops over " + loop.list +
+                                                ", which is no module");
+    for (const ModuleIndex element : m_model.tree.at(*list).children) {
+        frame.elements[loop.element] = element;
+        if (const auto walked = walk(loop.body, frame); !walked)
+            return walked;
+    }
+    return {};
+}
+
+Result<void> RankWalk::walk(const Body &body, Frame &frame) {
+    struct Visitor {
+        RankWalk &self;
+        Frame &frame;
+        Result<void> operator()(const Operation &node) { return self.operation(node, frame); }
+        Result<void> operator()(const CallModule &node) { return self.call(node, frame); }
+        Result<void> operator()(const CallFunction &node) {
+            return self.store(self.callProgram(node.program, frame.self, self.argumentsOf(node.args, frame)),
+                              node.out, frame);
+        }
+        Result<void> operator()(const CallForward &node) {
+            const std::string &forward = self.m_model.tree.at(frame.self).forwardProgram;
+            return self.store(self.callProgram(forward, frame.self, self.argumentsOf(node.args, frame)), node.out,
+                              frame);
+        }
+        Result<void> operator()(const LoopModules &node) { return self.loop(node, frame); }
+        Result<void> operator()(const TryBlock &node) { return self.walk(node.body, frame); }
+    };
+    for (const Statement &statement : body)
+        if (const auto done = std::visit(Visitor{*this, frame}, statement.node); !done)
+            return done;
+    return {};
+}
+
+Result<std::vector<WorkItem>> RankWalk::run(int batch, int tokens) {
+    m_items.clear();
+    const Shape ids{batch, tokens};
+    const auto &root = m_model.program(m_model.tree.root().forwardProgram);
+    // The model is called with ids; positions have their shape; masks and caches are no tensors of the walk.
+    Values arguments;
+    for (const Var &input : root.inputs)
+        arguments.push_back(arguments.empty() || input == "position_ids" ? LocalShape{ids} : LocalShape{});
+    if (const auto values = callModule(ModuleIndex{0}, std::move(arguments)); !values)
+        return tl::unexpected(values.error());
+    return std::move(m_items);
+}
+
+// Ranks that hold the same shapes do the same work.
+bool sameShapes(const ShardLayout &layout, std::size_t a, std::size_t b) {
+    for (const ParameterShard &shard : layout.parameters)
+        if (shard.localShapes[a] != shard.localShapes[b])
+            return false;
+    return true;
+}
+
+} // namespace
+
+Result<ForwardWork> forwardWork(const ModelDescription &model, const ResolvedPlan &plan, int batch, int tokens) {
+    if (!model.flowKnown())
+        return fail(ErrorCode::Unsupported, "the forward of model_type '" + model.modelType +
+                                                "' is not described, so its cost cannot be simulated");
+    const ShardLayout layout = shardLayout(model, plan);
+    ForwardWork work{batch, tokens, {}};
+    for (int rank = 0; rank < plan.tp; ++rank) {
+        const auto index = static_cast<std::size_t>(rank);
+        if (rank > 0 && sameShapes(layout, index - 1, index)) {
+            work.items.push_back(work.items.back());
+            continue;
+        }
+        auto items = RankWalk(model, plan, layout, Rank{rank}).run(batch, tokens);
+        if (!items)
+            return tl::unexpected(items.error());
+        if (!work.items.empty() && items->size() != work.items.front().size())
+            return fail(ErrorCode::CannotRun, "cannot be simulated: ranks do different numbers of operations");
+        work.items.push_back(std::move(*items));
+    }
+    return work;
+}
+
+} // namespace tpscope
