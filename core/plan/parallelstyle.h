@@ -49,6 +49,21 @@ struct ParallelStyle {
     // Reads the input as this rank's part of the sequence and holds the own parameters as replicated DTensors, whose
     // gradients DTensor sums over the ranks by itself, without a hook (sequence_parallel).
     bool tokenShards = false;
+
+    // What the wrapped module computes with.
+    enum class Tensors {
+        AsPlaced,         // its input and parameters as they are: a sharded parameter stays a DTensor
+        Local,            // its own sharded parameters as local tensors
+        LocalInInference, // so on a Linear without gradients; else input and parameters are DTensors
+        Distributed,      // its input becomes a DTensor, its sharded parameters stay ones
+    };
+    constexpr Tensors tensors() const {
+        if (tokenShards || weightAxis == WeightAxis::Second || (weightAxis == WeightAxis::First && takesOutput))
+            return Tensors::Distributed;
+        if (requires_ != Requires::Nothing)
+            return Tensors::LocalInInference;
+        return localTensors ? Tensors::Local : Tensors::AsPlaced;
+    }
 };
 
 std::span<const ParallelStyle> parallelStyles();              // in upstream's order of REFERENCE section 1

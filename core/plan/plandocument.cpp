@@ -120,7 +120,9 @@ private:
 
     Result<void> readTpPlan(YamlIndex value) {
         const YamlNode &node = m_tree.resolved(value);
-        m_document.tpPlanIsMapping = node.kind == YamlNode::Kind::Mapping || node.kind == YamlNode::Kind::Null;
+        const bool isAuto = node.kind == YamlNode::Kind::Scalar && node.value == "auto";
+        m_document.tpPlanIsMapping =
+            node.kind == YamlNode::Kind::Mapping || node.kind == YamlNode::Kind::Null || isAuto;
         m_document.hasTpPlan = node.kind == YamlNode::Kind::Mapping;
         if (m_document.hasTpPlan)
             m_document.rules = readRules(m_tree, m_tree.resolvedIndex(value), RuleOrigin::File);

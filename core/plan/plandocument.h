@@ -35,7 +35,7 @@ struct PlanDocument {
     std::optional<int> tpSize;
     bool baseBuiltin = true;        // base: builtin | none
     bool hasTpPlan = false;         // a tp_plan mapping is there, maybe empty
-    bool tpPlanIsMapping = true;    // neither mapping nor null: upstream treats it as "auto"
+    bool tpPlanIsMapping = true;    // false: neither mapping, null nor the word auto; upstream treats it as "auto"
     std::vector<PlanRule> rules;    // tp_plan, in file order, duplicates included
     std::vector<PlanRule> epRules;  // ep_plan
     std::string epPlanName = "ep_plan";

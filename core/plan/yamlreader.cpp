@@ -3,7 +3,6 @@
 // of nulls are those of the next token, a lone CR is no line end, a byte-order mark is not counted in offsets (bytes).
 #include <algorithm>
 #include <istream>
-#include <limits>
 #include <streambuf>
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
@@ -127,9 +126,13 @@ private:
         const std::size_t length = nullLength(m_text, written);
         if (length == 0 && written == outer)
             return;
-        value.outer = outer;
-        value.begin = length > 0 ? written : outer;
-        value.end = length > 0 ? written + length : outer;
+        value.outer = value.begin = outer;
+        value.end = written + length;
+        if (length > 0)
+            value.begin = written;
+        // An anchor without content: the anchor itself is what stands there.
+        while (length == 0 && (isBlank(m_text[value.end - 1]) || isLineEnd(m_text[value.end - 1])))
+            --value.end;
     }
 
     YamlTree &m_tree;
