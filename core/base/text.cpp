@@ -152,4 +152,8 @@ std::string shortened(std::string_view text, std::size_t maxBytes) {
     return out;
 }
 
+std::string inQuotes(std::string_view text, std::size_t maxBytes) {
+    return '"' + shortened(text, maxBytes) + '"';
+}
+
 } // namespace tpscope

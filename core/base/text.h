@@ -30,4 +30,7 @@ std::string formatBytes(std::uint64_t bytes);
 // characters and bytes that are not UTF-8 replaced, so that it prints on one line everywhere.
 std::string shortened(std::string_view text, std::size_t maxBytes = 60);
 
+// The text between double quotes, shortened as above, for names in messages.
+std::string inQuotes(std::string_view text, std::size_t maxBytes = 120);
+
 } // namespace tpscope
