@@ -18,6 +18,7 @@ struct RopeParameters {
     std::string type = "default"; // default | linear | dynamic | llama3 | yarn | ...
     double theta = 10000.0;
     std::map<std::string, double> numbers; // factor, low_freq_factor, beta_fast, original_max_position_embeddings ...
+                                           // true and false as 1 and 0; what upstream infers is filled in
     double number(const std::string &key, double fallback) const;
 };
 
@@ -38,13 +39,19 @@ public:
     Result<double> real(const std::string &key, double fallback) const;
     Result<bool> flag(const std::string &key, bool fallback) const;
     Result<std::string> text(const std::string &key, const std::string &fallback) const;
+    // Of full_attention layers where the file gives them by layer type.
     Result<RopeParameters> rope() const;
+    // Of one layer type; a file without such a distinction gives the same for all. defaultTheta: the family's own, for
+    // a file that names none. Errors: BadInput, also where the rope type needs a key that is missing.
+    Result<RopeParameters> rope(const std::string &layerType, double defaultTheta = 10000.0) const;
     // dtype | torch_dtype; float32 when neither is given.
     Result<DType> dtype() const;
     // base_model_tp_plan of the file, if it has one (any JSON value: the plan reader judges it).
     const nlohmann::json *tpPlan() const;
 
 private:
+    Result<RopeParameters> completed(RopeParameters rope) const;
+
     nlohmann::json m_json;
     std::string m_fileName;
     std::string m_modelType;
