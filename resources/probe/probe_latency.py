@@ -6,6 +6,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import probe_graphs
@@ -21,7 +22,9 @@ class Generator:
         self.ids = torch.tensor(request["input_ids"])
         self.steps = request["new_tokens"] - 1 + request["warmup_tokens"]
         self.name = cache_argument(model)
-        self.cache = static_cache(model, self.ids.shape[1] + self.steps)
+        length = self.ids.shape[1] + self.steps
+        counting = probe_graphs.counted_while_timing(request)
+        self.cache = static_cache(model, request["graph_cache"] if counting else length)
 
     def prefill(self):
         self.cache.reset()
@@ -34,7 +37,7 @@ class Generator:
                            **{self.name: self.cache}).logits
         return logits, logits[:, -1].argmax(-1)
 
-    def run(self, keep_logits=False):
+    def run(self, keep_logits=False, after_step=None):
         """One generation: (begin, end) of prefill and steps on this rank in nanoseconds, an untimed barrier before
         each; ids; logits, those of the whole prompt first."""
         barrier()
@@ -50,6 +53,8 @@ class Generator:
             tokens.append(token)
             if keep_logits:
                 kept.append(logits.clone())
+            if after_step:
+                after_step()
         return spans, torch.stack(tokens, 1).tolist(), kept
 
 
@@ -138,9 +143,14 @@ def measure(model, request, rank, events):
         step, backend = compile_step(model, request, events)
         generator = Generator(model, step, request)
         events("compile" if backend else "decode", "first generation, not timed")
+        counts = None
+        if probe_graphs.counted_while_timing(request):
+            counts = probe_graphs.DecodeCounts(model, backend, request["graph_steps"])
         begin = time.perf_counter()
         # Every step once: whatever is compiled late (a second mask width, a recompilation) is compiled here.
-        _, ids, logits = generator.run(keep_logits=True)
+        _, ids, logits = generator.run(keep_logits=True, after_step=counts.after_step if counts else None)
+        if counts:
+            result["decode_graphs"] = counts.result
         first = time.perf_counter() - begin
         generator.run()
         result["output_ids"] = [row[:request["new_tokens"]] for row in ids]
@@ -174,6 +184,7 @@ def timed(generator, backend, request, rank, events):
                fraction=(repeat + 1) / request["repeats"], **entry)
     return {
         "repeats": repeats, "warmup_tokens": request["warmup_tokens"], "prefill": "eager", "outputs": outputs,
+        "inductor_cache": {key: value for key, value in counters["inductor"].items() if key.startswith("fxgraph_cache")},
         "launches_per_step": launches if backend else None, "graphs": len(backend.graphs) if backend else 0,
         "load_average": list(os.getloadavg()),
     }

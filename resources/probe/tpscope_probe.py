@@ -30,7 +30,7 @@ Request (JSON object; a key with a default may be left out):
   threads           null    intra-op threads of each rank; null: cores / tp, at least 1
   timeout_seconds   120     process group timeout: no collective waits longer
   result            path of the result, written once, atomically
-  events            null    path to append progress to, one JSON object a line: {"t", "phase", "message", ...}
+  events            null    path to append progress to, one JSON object a line: {"t", "cpu_s", "phase", "message", ...}
   logits            null    path of a safetensors file: "logits" [B, T, V] of the prefill, "decode_logits" [B, N, V]
                             (row i chose token i; without the batch dimension for one sequence, as recorded fixtures)
   go                null    path: before timed repeat r (from 0) wait until this file holds a number > r; so that a
@@ -122,7 +122,7 @@ class Events:
 
     def __call__(self, phase, message, **more):
         if self.file:
-            self.file.write(json.dumps({"t": round(time.time(), 3), "phase": phase, "message": message, **more}) + "\n")
+            self.file.write(json.dumps({"t": round(time.time(), 3), "cpu_s": round(time.process_time(), 2), "phase": phase, "message": message, **more}) + "\n")
 
 
 def write_once(path, value):
@@ -178,6 +178,8 @@ def report_failure(request, rank, error, environment):
              "rank": first["rank"], "errors": notes, "environment": environment}
     if rank == notes[0]["rank"] and write_once(result, value):
         sentence = " ".join(first["message"].split())[:600]
+        for entry in notes:
+            os.unlink(f"{result}.rank{entry['rank']}")
         print(f"tpscope_probe: {first['stage']} on rank {first['rank']}: {first['type']}: {sentence}", file=sys.stderr)
     return EXIT[first["stage"]]
 
@@ -204,6 +206,10 @@ def run(request, rank, environment):
         result |= probe_graphs.measure(model, request, events)
     if {"latency", "logits", "collectives"} & set(request["measure"]):
         result |= probe_latency.measure(model, request, rank, events)
+    if "graphs" in request["measure"]:
+        if "decode_graphs" in result:
+            result["graphs"]["decode"] = result.pop("decode_graphs")
+        result["graphs"]["ranks_agree"] = probe_graphs.ranks_agree(result["graphs"])
     result["hooks"]["after_decode"] = hooks.registered(model)
     result["warnings"] = hooks.warnings
     probe_model.leave()
