@@ -33,8 +33,13 @@ void addFormatOption(CLI::App &verb, CommonOptions &options, std::vector<std::st
         ->capture_default_str();
 }
 
-Result<Upstream> upstreamOf(const CommonOptions &options) {
-    return options.upstream ? Upstream::parse(*options.upstream) : Result<Upstream>(Upstream{});
+Result<std::optional<Upstream>> upstreamOf(const CommonOptions &options) {
+    if (!options.upstream)
+        return std::nullopt;
+    const auto upstream = Upstream::parse(*options.upstream);
+    if (!upstream)
+        return tl::unexpected(upstream.error());
+    return *upstream;
 }
 
 Result<std::shared_ptr<const Workspace>> loadModel(const CommonOptions &options) {

@@ -38,7 +38,7 @@ struct Loaded {
     const Upstream &upstream() const { return workspace->upstream; }
 };
 
-Result<Upstream> upstreamOf(const CommonOptions &options);
+Result<std::optional<Upstream>> upstreamOf(const CommonOptions &options); // nullopt: not asked for
 Result<std::shared_ptr<const Workspace>> loadModel(const CommonOptions &options);
 Result<Loaded> load(const CommonOptions &options);
 // The same model with another plan or hook mode.

@@ -101,7 +101,7 @@ int runGraph(const GraphVerbOptions &options) {
     CaptureOptions capture;
     capture.recompileLimit = options.recompileLimit;
     capture.upstream = loaded->upstream();
-    const auto graphs = captureGraphs(loaded->model(), loaded->plan, loaded->hooks, capture);
+    const auto graphs = captureGraphs(loaded->workspace->modelFor(loaded->hooks), loaded->plan, loaded->hooks, capture);
     if (!graphs)
         return report(graphs.error());
     if (options.json())

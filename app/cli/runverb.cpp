@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/interrupt.h"
 #include "app/cli/runners.h"

@@ -2,6 +2,8 @@
 // Qwen3ForCausalLM, transformers 5.24 models/qwen3/modeling_qwen3.py: per-head q_norm and k_norm, masks by layer_types.
 #include "arch/qwen3.h"
 
+#include <nlohmann/json.hpp>
+
 #include "arch/decoderblocks.h"
 
 namespace tpscope {

@@ -148,7 +148,7 @@ Result<ModelConfig> ModelConfig::parse(const std::string &text, const std::strin
                     "expected an object of configuration keys, found " + jsonText(*json),
                     Location{fileName, 1, 1});
     ModelConfig config;
-    config.m_json = std::move(*json);
+    config.m_json = std::make_shared<const Json>(std::move(*json));
     config.m_fileName = fileName;
     const auto type = config.text("model_type", "");
     if (!type)
@@ -157,11 +157,16 @@ Result<ModelConfig> ModelConfig::parse(const std::string &text, const std::strin
     return config;
 }
 
-bool ModelConfig::has(const std::string &key) const { return valueOf(m_json, key) != nullptr; }
+const nlohmann::json &ModelConfig::json() const {
+    static const nlohmann::json empty = nlohmann::json::object();
+    return m_json ? *m_json : empty;
+}
+
+bool ModelConfig::has(const std::string &key) const { return valueOf(json(), key) != nullptr; }
 
 Result<std::int64_t> ModelConfig::integer(const std::string &key) const {
-    const auto found = m_json.find(key);
-    const Json *value = found == m_json.end() ? nullptr : &*found;
+    const auto found = json().find(key);
+    const Json *value = found == json().end() ? nullptr : &*found;
     const auto wrong = [&] {
         return wrongValue(m_fileName, key,
                           "an integer from 0 to " + std::to_string(largestInteger), value);
@@ -182,7 +187,7 @@ Result<std::int64_t> ModelConfig::integer(const std::string &key, std::int64_t f
 }
 
 Result<double> ModelConfig::real(const std::string &key, double fallback) const {
-    const Json *value = valueOf(m_json, key);
+    const Json *value = valueOf(json(), key);
     if (!value)
         return fallback;
     if (!value->is_number())
@@ -191,7 +196,7 @@ Result<double> ModelConfig::real(const std::string &key, double fallback) const 
 }
 
 Result<bool> ModelConfig::flag(const std::string &key, bool fallback) const {
-    const Json *value = valueOf(m_json, key);
+    const Json *value = valueOf(json(), key);
     if (!value)
         return fallback;
     if (!value->is_boolean())
@@ -200,7 +205,7 @@ Result<bool> ModelConfig::flag(const std::string &key, bool fallback) const {
 }
 
 Result<std::string> ModelConfig::text(const std::string &key, const std::string &fallback) const {
-    const Json *value = valueOf(m_json, key);
+    const Json *value = valueOf(json(), key);
     if (!value)
         return fallback;
     if (!value->is_string())
@@ -264,7 +269,7 @@ Result<RopeParameters> ModelConfig::completed(RopeParameters rope) const {
 
 Result<DType> ModelConfig::dtype() const {
     for (const char *key : {"dtype", "torch_dtype"}) {
-        const Json *value = valueOf(m_json, key);
+        const Json *value = valueOf(json(), key);
         if (!value)
             continue;
         const auto dtype =
@@ -278,8 +283,8 @@ Result<DType> ModelConfig::dtype() const {
 }
 
 const Json *ModelConfig::tpPlan() const {
-    const auto found = m_json.find("base_model_tp_plan");
-    return found == m_json.end() ? nullptr : &*found;
+    const auto found = json().find("base_model_tp_plan");
+    return found == json().end() ? nullptr : &*found;
 }
 
 } // namespace tpscope

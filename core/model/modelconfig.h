@@ -3,7 +3,7 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -31,7 +31,7 @@ public:
 
     const std::string &fileName() const { return m_fileName; }
     const std::string &modelType() const { return m_modelType; } // "" when the key is missing
-    const nlohmann::json &json() const { return m_json; }
+    const nlohmann::json &json() const; // an object; include <nlohmann/json.hpp> to read it
     bool has(const std::string &key) const; // present and not null
 
     Result<std::int64_t> integer(const std::string &key) const;                         // required, 0..2^31
@@ -52,7 +52,8 @@ public:
 private:
     Result<RopeParameters> completed(RopeParameters rope) const;
 
-    nlohmann::json m_json;
+    // Shared: a description is copied with its config. Behind a pointer: json.hpp costs seconds in every file that sees it.
+    std::shared_ptr<const nlohmann::json> m_json;
     std::string m_fileName;
     std::string m_modelType;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 

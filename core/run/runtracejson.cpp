@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/summary.h"
+
+#include <nlohmann/json.hpp>
 #include "run/jsonfields.h"
 #include "run/runtrace.h"
 

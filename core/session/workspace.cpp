@@ -18,24 +18,28 @@ Result<ModelDescription> describeModel(const ModelSource &source, const ModelCon
 }
 
 std::optional<GraphCapture> captured(const PlanAnalysis &analysis, HookMode hooks, const CaptureOptions &options) {
-    auto capture = captureGraphs(analysis.workspace->model, analysis.plan, hooks, options);
+    auto capture = captureGraphs(analysis.workspace->modelFor(hooks), analysis.plan, hooks, options);
     return capture ? std::optional(std::move(*capture)) : std::nullopt;
 }
 
 } // namespace
 
-Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelArgument, const Upstream &upstream) {
+Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelArgument,
+                                                       const std::optional<Upstream> &upstream) {
     auto source = findModel(modelArgument);
     if (!source)
         return tl::unexpected(source.error());
     const auto config = ModelConfig::load(source->configPath.string());
     if (!config)
         return tl::unexpected(config.error());
-    auto model = describeModel(*source, *config, upstream);
+    auto model = describeModel(*source, *config, upstream.value_or(Upstream{}));
     if (!model)
         return tl::unexpected(model.error());
-    auto workspace =
-        std::make_shared<Workspace>(Workspace{std::move(*source), std::move(*model), std::nullopt, upstream});
+    auto legacy = describeModel(*source, *config, captureUpstream(HookMode::ModuleBackward, upstream));
+    if (!legacy)
+        return tl::unexpected(legacy.error());
+    auto workspace = std::make_shared<Workspace>(Workspace{std::move(*source), std::move(*model), std::move(*legacy),
+                                                           std::nullopt, upstream.value_or(Upstream{})});
     if (auto builtin = loadBuiltinPlan(workspace->model.modelType))
         workspace->builtin = std::move(*builtin);
     else if (builtin.error().code != ErrorCode::NotFound)

@@ -17,14 +17,22 @@ namespace tpscope {
 struct Workspace {
     ModelSource source;
     ModelDescription model;
+    // The same model with the wrappers module-backward meets (captureUpstream): transformers 5.21's unless a version was
+    // asked for. Same tree and indices as model.
+    ModelDescription legacyModel;
     std::optional<BuiltinPlan> builtin;
     Upstream upstream;
+    const ModelDescription &modelFor(HookMode hooks) const {
+        return hooks == HookMode::ModuleBackward ? legacyModel : model;
+    }
     const BuiltinPlan *builtinOrNull() const { return builtin ? &*builtin : nullptr; }
 };
 
 // By family description, or, for a model type nobody described, from its checkpoint's tensor names.
+// upstream: what the user named, if anything.
 // Errors: NotFound, BadInput, Unsupported (unknown model_type and no weights to take names from).
-Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelArgument, const Upstream &upstream);
+Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelArgument,
+                                                       const std::optional<Upstream> &upstream = std::nullopt);
 
 // The tensor-parallel size a plan is looked at with: asked for, else the plan's tp_size, else 2 (1 without a plan).
 // Errors: Usage for sizes outside 1..4096, and for more than 1 without a plan.

@@ -24,7 +24,7 @@ ALLOWED["measure"] = ALLOWED["run"] | {"run"}
 ALLOWED["store"] = ALLOWED["measure"] | {"measure"}
 ALLOWED["probe"] = ALLOWED["run"] | {"run"}
 ALLOWED["exec"] = ALLOWED["run"] | {"run"}
-ALLOWED["report"] = ALLOWED["measure"] | {"measure"}
+ALLOWED["report"] = ALLOWED["measure"] | {"measure", "session"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|gloo)/")
