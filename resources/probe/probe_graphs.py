@@ -90,8 +90,12 @@ def user_stack(reason):
     return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames], frames[-1] if frames else None
 
 
+def only(names):
+    return names[0] if len(names) == 1 else None
+
+
 def breaks(hooked):
-    """All resumable breaks since the reset. module: the hooked one that the innermost line calls, if only one fits."""
+    """All resumable breaks since the reset. module: the hooked one that the innermost line calls, if only one can be."""
     from torch._dynamo.output_graph import graph_break_reasons
 
     found = []
@@ -99,7 +103,7 @@ def breaks(hooked):
         stack, inner = user_stack(reason)
         code = linecache.getline(inner.filename, inner.lineno).strip() if inner else ""
         fitting = [name for name in hooked if re.search(rf"\b{re.escape(name.rsplit('.', 1)[-1])}\(", code)]
-        found.append({"cause": first_line(reason.reason), "module": fitting[0] if len(fitting) == 1 else None,
+        found.append({"cause": first_line(reason.reason), "module": only(fitting) or only(hooked),
                       "code": code, "user_stack": stack})
     return found
 
