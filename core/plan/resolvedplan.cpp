@@ -2,6 +2,7 @@
 #include "plan/resolvedplan.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <nlohmann/json.hpp>
 

@@ -23,8 +23,9 @@ void print(const YamlTree &tree, YamlIndex index, int depth, std::string &out) {
     switch (node.kind) {
     case YamlNode::Kind::Null: out += "null"; return;
     case YamlNode::Kind::Alias: return;
-    case YamlNode::Kind::Scalar: out += depth == 0 ? node.value : scalarText(node.value, node.quoted ? Quote::Double
-                                                                                                     : Quote::Plain);
+    case YamlNode::Kind::Scalar:
+        out += depth == 0 || !tree.isText(index) ? node.value
+                                                 : scalarText(node.value, node.quoted ? Quote::Double : Quote::Plain);
         return;
     case YamlNode::Kind::Sequence: out += '['; break;
     case YamlNode::Kind::Mapping: out += '{'; break;
