@@ -54,6 +54,9 @@ tl::unexpected<Error> syntaxError(std::string_view text, const std::string &file
 Result<void> checkShape(std::string_view text, const std::string &fileName) {
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
         return fail(ErrorCode::BadInput, "the file is empty; expected JSON", Location{fileName});
+    // The parser takes a NUL byte for the end of the text and would not look behind it.
+    if (const std::size_t byte = text.find('\0'); byte != std::string_view::npos)
+        return fail(ErrorCode::BadInput, "no valid JSON: a NUL byte", locationOf(text, byte, fileName));
     if (const std::size_t byte = tooDeepAt(text); byte != std::string_view::npos)
         return fail(ErrorCode::BadInput,
                     "nested deeper than " + std::to_string(deepestJson) + " levels",
