@@ -54,14 +54,19 @@ tl::unexpected<Error> syntaxError(std::string_view text, const std::string &file
 Result<void> checkShape(std::string_view text, const std::string &fileName) {
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
         return fail(ErrorCode::BadInput, "the file is empty; expected JSON", Location{fileName});
-    // The parser takes a NUL byte for the end of the text and would not look behind it.
-    if (const std::size_t byte = text.find('\0'); byte != std::string_view::npos)
-        return fail(ErrorCode::BadInput, "no valid JSON: a NUL byte", locationOf(text, byte, fileName));
     if (const std::size_t byte = tooDeepAt(text); byte != std::string_view::npos)
         return fail(ErrorCode::BadInput,
                     "nested deeper than " + std::to_string(deepestJson) + " levels",
                     locationOf(text, byte, fileName));
     return {};
+}
+
+// The parser takes a NUL byte for the end of the text and does not look behind it.
+Result<void> checkEnd(std::string_view text, const std::string &fileName) {
+    const std::size_t byte = text.find('\0');
+    if (byte == std::string_view::npos)
+        return {};
+    return fail(ErrorCode::BadInput, "no valid JSON: a NUL byte", locationOf(text, byte, fileName));
 }
 
 // Passes everything on and keeps the parser's own complaint.
@@ -117,7 +122,10 @@ Result<Json> parseJson(std::string_view text, const std::string &fileName) {
     if (const auto shape = checkShape(text, fileName); !shape)
         return tl::unexpected(shape.error());
     try {
-        return Json::parse(text.begin(), text.end());
+        Json value = Json::parse(text.begin(), text.end());
+        if (const auto end = checkEnd(text, fileName); !end)
+            return tl::unexpected(end.error());
+        return value;
     } catch (const Json::parse_error &error) {
         return syntaxError(text, fileName, error.byte > 0 ? error.byte - 1 : 0, error.what());
     } catch (const Json::exception &error) { // a number out of range; has no place
@@ -135,7 +143,7 @@ Result<void> readJson(std::string_view text, const std::string &fileName,
     if (!forwarder.message().empty())
         return syntaxError(text, fileName, forwarder.position() > 0 ? forwarder.position() - 1 : 0,
                            forwarder.message());
-    return {};
+    return checkEnd(text, fileName);
 }
 
 std::string jsonText(const Json &value) {
