@@ -79,6 +79,7 @@ struct RunTrace {
     HookMode hooks = HookMode::PostAccumulateGrad;
     Collectives collectivesKind = Collectives::Gloo;
     std::vector<std::vector<std::int64_t>> outputIds; // [batch][new tokens]; empty when not computed (simulated)
+    bool idsRepeat = true;                // every repeat gave the same ids
     std::vector<double> tokenMs;          // measured decode steps of all repeats, warm-up excluded, rank 0
     std::vector<double> timeToFirstTokenMs; // one a repeat
     std::map<std::string, CollectiveCount> collectives; // "all_reduce", "all_gather" per decode step

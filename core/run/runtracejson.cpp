@@ -157,6 +157,7 @@ Json toJson(const RunTrace &trace) {
               {"hooks", name(trace.hooks)},
               {"collectives_kind", name(trace.collectivesKind)},
               {"output_ids", trace.outputIds},
+              {"ids_repeat", trace.idsRepeat},
               {"per_token_ms", samplesJson(trace.tokenMs)},
               {"time_to_first_token_ms", nullptr},
               {"time_to_first_token_samples_ms", trace.timeToFirstTokenMs},
@@ -188,6 +189,7 @@ Result<RunTrace> runTraceFromJson(const Json &json, const std::string &where) {
     trace.hooks = word(reader, "hooks", parseHookMode);
     trace.collectivesKind = word(reader, "collectives_kind", parseCollectives);
     trace.outputIds = reader.integerRows("output_ids");
+    trace.idsRepeat = reader.flag("ids_repeat", true);
     trace.tokenMs = readSamples(reader.object("per_token_ms"));
     trace.timeToFirstTokenMs = reader.numbers("time_to_first_token_samples_ms");
     trace.launchesPerToken = reader.count("launches");
