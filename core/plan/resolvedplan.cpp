@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
-#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 
