@@ -103,7 +103,7 @@ ModuleIndex Builder::rotary(ModuleIndex parent, const std::string &name) {
     table.graphOps = 11;
     const std::string inner = prefix + "RotaryEmbedding.forward";
     define({inner, "forward@" + pythonFile, {"x", "position_ids"}, {"cos", "sin"}, {op(table)}, false});
-    module.forwardProgram = wrap(inner, inner + "/dynamic_rope_update", "wrapper@modeling_rope_utils.py", false);
+    module.forwardProgram = wrap(inner, "dynamic_rope_update", "wrapper@modeling_rope_utils.py", false);
     return index;
 }
 
@@ -124,38 +124,54 @@ ModuleIndex Builder::gatedMlp(ModuleIndex parent, const std::string &name, std::
     return index;
 }
 
-std::string Builder::wrap(const std::string &inner, const std::string &wrapperId, const std::string &frame,
+std::string Builder::wrap(const std::string &inner, const std::string &decorator, const std::string &frame,
                           bool inTry) {
     const ForwardProgram &wrapped = model.program(inner);
-    ForwardProgram wrapper{wrapperId, frame, wrapped.inputs, wrapped.outputs, {}, false};
+    ForwardProgram wrapper{inner + "/" + decorator, frame, wrapped.inputs, wrapped.outputs, {}, false,
+                           decorator + ":" + frame};
     Statement call = callFunction(inner, wrapped.inputs, wrapped.outputs);
     if (inTry)
         wrapper.body.push_back({TryBlock{{std::move(call)}}, {}});
     else
         wrapper.body.push_back(std::move(call));
+    const std::string id = wrapper.id;
     define(std::move(wrapper));
-    return wrapperId;
+    return id;
+}
+
+std::string Builder::deprecateKwarg(const std::string &inner) {
+    if (upstream < Upstream{5, 24})
+        return inner;
+    return wrap(inner, "deprecate_kwarg", "wrapped_func@deprecation.py", false);
 }
 
 std::string Builder::causalLmForward(const std::string &inner) {
-    return wrap(inner, inner + "/can_return_tuple", "wrapper@generic.py", false);
+    return deprecateKwarg(wrap(inner, "can_return_tuple", "wrapper@generic.py", false));
 }
 
 std::string Builder::baseModelForward(const std::string &inner) {
     const std::string captured =
-        wrap(inner, inner + "/capture_outputs", "wrapper@output_capturing.py", true);
-    return wrap(captured, inner + "/merge_with_config_defaults", "wrapper@generic.py", true);
+        wrap(deprecateKwarg(inner), "capture_outputs", "wrapper@output_capturing.py", true);
+    return wrap(captured, "merge_with_config_defaults", "wrapper@generic.py", true);
 }
 
-std::string Builder::attentionForward(const std::string &inner) { return inner; }
+std::string Builder::attentionForward(const std::string &inner) { return deprecateKwarg(inner); }
+
+std::string Builder::maskFunction(const std::string &inner) { return deprecateKwarg(inner); }
 
 void Builder::decoderLayerForward(Module &layer, const std::string &inner) {
-    const ForwardProgram &forward = model.program(inner);
-    layer.forwardProgram = inner;
-    ForwardProgram call{"GradientCheckpointingLayer.__call__", "__call__@modeling_layers.py", forward.inputs,
-                        forward.outputs, {}, false};
-    call.body.push_back({CallForward{forward.inputs, forward.outputs}, "super().__call__"});
+    const std::string forward = deprecateKwarg(inner);
+    if (upstream >= Upstream{5, 23}) {
+        layer.forwardProgram =
+            wrap(forward, "checkpointing", "forward_with_checkpointing@modeling_layers.py", false);
+        return;
+    }
+    const ForwardProgram &wrapped = model.program(forward);
+    ForwardProgram call{inner + "/__call__", "__call__@modeling_layers.py", wrapped.inputs, wrapped.outputs, {},
+                        false, "GradientCheckpointingLayer.__call__"};
+    call.body.push_back({CallForward{wrapped.inputs, wrapped.outputs}, "super().__call__"});
     layer.callProgram = call.id;
+    layer.forwardProgram = forward;
     define(std::move(call));
 }
 

@@ -36,14 +36,21 @@ struct Builder {
     ModuleIndex gatedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden, std::int64_t inner,
                          bool bias, const std::string &function);
 
-    // Wraps `inner` (a program id with these inputs and outputs) in a decorator's frame and returns the new id.
-    std::string wrap(const std::string &inner, const std::string &wrapperId, const std::string &frame, bool inTry);
-    // The frames in front of the forwards of transformers classes, outermost id returned.
+    // Wraps `inner` (a program id with these inputs and outputs) in the frame of the decorator `decorator` and returns the
+    // new id, "<inner>/<decorator>". All functions a decorator wraps share its wrapper's code object.
+    std::string wrap(const std::string &inner, const std::string &decorator, const std::string &frame, bool inTry);
+    // The frames that decorators put in front of functions of transformers, by version; the outermost id is returned.
+    // Source: transformers 5.21, 5.22, 5.23, 5.24: deprecate_kwarg ("past_key_values", new_name="cache") since 5.24.
     std::string causalLmForward(const std::string &inner);
     std::string baseModelForward(const std::string &inner);
     std::string attentionForward(const std::string &inner);
-    // A decoder layer has a __call__ of its own in some versions: sets callProgram and forwardProgram.
+    std::string maskFunction(const std::string &inner);
+    // Sets callProgram and forwardProgram: up to 5.22 GradientCheckpointingLayer has a __call__ of its own, since 5.23
+    // it wraps forward (forward_with_checkpointing), behind nn.Module._call_impl and its hooks.
     void decoderLayerForward(Module &layer, const std::string &inner);
+
+private:
+    std::string deprecateKwarg(const std::string &inner);
 };
 
 // Reads what every decoder-only config has into model.dims, dtype, rope. Errors name the key.

@@ -81,7 +81,7 @@ std::string maskProgram(Builder &b, const std::string &layerType) {
     mask.attributes = {{"layer_type", layerType}};
     mask.reads = {{GuardRead::Kind::CacheLength, layerType}};
     b.define({id, id + "@masking_utils.py", mask.in, mask.out, {op(mask)}, false});
-    return id;
+    return b.maskFunction(id);
 }
 
 ForwardProgram modelProgram(Builder &b, const std::vector<std::string> &types, bool mapping) {

@@ -59,6 +59,8 @@ struct Operation {
     std::map<std::string, Attribute> attributes;
     std::vector<GuardRead> reads;
     int graphOps = 1; // tensor operations Dynamo records; only zero or not matters to capture
+    // A bool of self: where it is false the branch is not taken and out[i] is in[i] (rope of layers without positions).
+    std::string onlyIf = {};
 };
 
 // self.<path>(args): goes through nn.Module.__call__, so hooks and styles of that module apply.
@@ -67,6 +69,7 @@ struct CallModule {
     std::vector<Var> args; // variables of this frame, in the order of the callee's inputs; "" stands for None
     std::vector<Var> out;
     bool element = false;
+    std::map<Var, Attribute> constants = {}; // plain arguments by the callee's input: layer_type of gemma3's rotary call
 };
 
 // A plain function or an inner frame of a wrapper: no hook boundary. self stays the same module.
@@ -74,6 +77,7 @@ struct CallFunction {
     std::string program; // id into ModelDescription::programs
     std::vector<Var> args;
     std::vector<Var> out;
+    std::map<Var, Attribute> constants = {}; // as in CallModule
 };
 
 // Inside a callProgram: nn.Module._call_impl of self, the boundary where hooks of self sit; enters self's forward.
@@ -93,9 +97,11 @@ struct LoopModules {
     Body body;
 };
 
-// try/finally or try/except: a frame that breaks inside cannot resume.
+// try/finally or try/except: a frame that breaks inside cannot resume. So is the written-out body of a Python loop that
+// is not over modules (for layer_type in set(layer_types)): loop is then true.
 struct TryBlock {
     Body body;
+    bool loop = false;
 };
 
 struct Statement {
@@ -111,6 +117,9 @@ struct ForwardProgram {
     Body body;
     // True for code in Dynamo's skipfiles (torch/nn/modules): inlined when traced, never a frame of its own.
     bool skipFile = false;
+    // The code object, where several programs are closures of one Python function (a decorator's wrapper): Dynamo caches
+    // by code object, so they share its entries and its recompile limit. Empty: the id.
+    std::string codeObject = {};
 };
 
 } // namespace tpscope

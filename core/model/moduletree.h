@@ -37,7 +37,7 @@ struct Module {
     std::vector<Parameter> parameters;
 
     // Code objects, ids into ModelDescription::programs. call: what `module(...)` enters before nn.Module._call_impl
-    // (GradientCheckpointingLayer.__call__ up to 5.21), empty for most. forward: the outermost code object behind
+    // (GradientCheckpointingLayer.__call__ up to 5.22), empty for most. forward: the outermost code object behind
     // _call_impl (a decorator's wrapper, or the forward itself); empty: never called (ModuleList).
     std::string callProgram;
     std::string forwardProgram;
