@@ -25,6 +25,10 @@ struct HookSite {
     bool breaksGraph = false;            // module-backward only
 };
 
+// Sites in module order. tp 1: none, upstream applies no plan. A rule whose key names a parameter hooks nothing, since hooks
+// come with the module's forward. module-backward hooks modules without parameters too (act_fn, rotary_emb); the other
+// modes have nothing to sit on there and give no site. Source: transformers 5.21 and 5.24 distributed/tensor_parallel.py
+// ReplicatedWithGradAllReduce.install_forward.
 std::vector<HookSite> hookSites(const ModelDescription &model, const ResolvedPlan &plan, HookMode mode);
 
 } // namespace tpscope
