@@ -140,7 +140,7 @@ LaunchOptions optionsFor(const std::string &behaviour, int ranks = 2) {
     return options;
 }
 
-std::set<int> children() {
+std::set<int> childProcesses() {
     std::set<int> found;
     const std::string own = std::to_string(::getpid());
     std::ifstream list("/proc/" + own + "/task/" + own + "/children");
@@ -173,7 +173,7 @@ private slots:
     void init() { m_descriptors = openDescriptors(); }
     void cleanup() {
         // Whatever happened, nothing is left.
-        QVERIFY(children().empty());
+        QVERIFY(childProcesses().empty());
         QCOMPARE(openDescriptors(), m_descriptors);
     }
 
