@@ -57,6 +57,9 @@ struct LintReport {
     std::vector<int> validTpSizes;       // of 1..64: outcome ok there
     double shardedFraction = 0.0;
     std::vector<std::int64_t> bytesPerRank;
+    // Full names of the trained parameters whose gradients would be wrong after a training step; empty where the
+    // training forward or backward raises, or inference already fails.
+    std::vector<std::string> wrongParameters;
     int errors() const;
     int warnings() const;
 };

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is worth knowing beside right and wrong: hooks that break the graph, whole heads, uneven shards, little sharding.
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "lint/fixes.h"
+
+namespace tpscope {
+namespace {
+
+void graphBreaks(const LintContext &context, Findings &findings) {
+    if (context.options.hooks != "module-backward" || context.tp <= 1)
+        return;
+    std::vector<ModuleIndex> modules;
+    for (std::size_t i = 0; i < context.model.tree.modules.size(); ++i) {
+        const ParallelStyle *style = context.plan.styleOfModule(ModuleIndex(i));
+        if (style && style->hooksParameters() && !context.model.tree.modules[i].forwardProgram.empty())
+            modules.push_back(ModuleIndex(i));
+    }
+    if (modules.empty())
+        return;
+    Diagnostic &finding = findings.add(code::hooksBreakGraph, "");
+    addModules(context, finding, modules);
+    std::vector<std::string> names;
+    for (const std::string &name : finding.modules)
+        names.push_back(quoted(name));
+    finding.message = "module-backward hooks break the graph of torch.compile at " + list(names) + " (" +
+                      std::to_string(modules.size()) + " modules), also in inference";
+    finding.fix = Fix{"use post-accumulate-grad hooks", {}};
+    blame(context, finding, modules);
+}
+
+// The parameter that makes the logits, whole on each rank without a rule.
+void wholeHead(const LintContext &context, Findings &findings) {
+    if (context.tp <= 1 || context.plan.noPlan)
+        return;
+    for (const ParameterShard &shard : context.shards.parameters) {
+        const std::string module = shard.name.substr(0, shard.name.rfind('.'));
+        const Module *owner = context.model.tree.find(module);
+        const bool makesLogits = owner && owner->isLinear && shard.globalShape.size() == 2 &&
+                                 shard.globalShape.front() == context.model.dims.vocab && owner->parent &&
+                                 owner->parent->value == 0;
+        if (!makesLogits || !shard.rule.empty())
+            continue;
+        Diagnostic &finding = findings.add(
+            code::wholeHead, "no rule shards " + quoted(module) + ": every rank holds all " +
+                                 std::to_string(shard.globalShape[0]) + " x " + std::to_string(shard.globalShape[1]) +
+                                 " of it, " + formatBytes(static_cast<std::uint64_t>(shard.bytes.front())));
+        finding.modules = {module};
+        if (context.builtin)
+            for (const PlanRule &rule : context.builtin->classRules)
+                if (rule.key == module)
+                    finding.fix = fixOf(context, {{rule.key, rule.style}});
+    }
+}
+
+void unevenShards(const LintContext &context, Findings &findings) {
+    if (context.tp <= 1)
+        return;
+    std::vector<std::string> told;
+    for (const ParameterShard &shard : context.shards.parameters) {
+        if (shard.dim < 0)
+            continue;
+        const auto dim = static_cast<std::size_t>(shard.dim);
+        if (shard.localShapes.front()[dim] == shard.localShapes.back()[dim] ||
+            std::ranges::find(told, shard.rule) != told.end())
+            continue;
+        told.push_back(shard.rule);
+        std::string sizes;
+        for (std::size_t r = 0; r < std::min<std::size_t>(shard.localShapes.size(), 8); ++r)
+            sizes += (r ? " + " : "") + std::to_string(shard.localShapes[r][dim]);
+        Diagnostic &finding = findings.add(
+            code::uneven, quoted(genericName(shard.name)) + ": " + std::to_string(shard.globalShape[dim]) + " over " +
+                              std::to_string(context.tp) + " ranks is uneven, " + sizes +
+                              (shard.localShapes.size() > 8 ? " + ..." : ""));
+        finding.modules = {genericName(shard.name.substr(0, shard.name.rfind('.')))};
+        if (const EffectiveRule *rule = context.plan.ruleOfParameter(shard.name))
+            blame(finding, *rule);
+    }
+}
+
+// How much of the layers' weights is really sharded, where much is not.
+void shareOfLayers(const LintContext &context, Findings &findings) {
+    constexpr double enough = 0.9;
+    if (context.tp <= 1 || context.plan.noPlan)
+        return;
+    std::int64_t total = 0, sharded = 0;
+    std::map<std::string, std::int64_t> whole;
+    for (const ParameterShard &shard : context.shards.parameters) {
+        const std::string generic = genericName(shard.name);
+        if (generic.find('*') == std::string::npos)
+            continue;
+        const std::int64_t bytes =
+            elementCount(shard.globalShape) * static_cast<std::int64_t>(elementSize(shard.dtype));
+        total += bytes;
+        if (shard.dim >= 0)
+            sharded += bytes;
+        else
+            whole[generic.substr(0, generic.rfind('.'))] += bytes;
+    }
+    if (total == 0 || static_cast<double>(sharded) >= enough * static_cast<double>(total))
+        return;
+    std::vector<std::pair<std::string, std::int64_t>> largest(whole.begin(), whole.end());
+    std::ranges::stable_sort(largest, [](const auto &a, const auto &b) { return a.second > b.second; });
+    largest.resize(std::min<std::size_t>(largest.size(), 4));
+    std::vector<std::string> names;
+    Diagnostic &finding = findings.add(code::mostlyWhole, "");
+    for (const auto &[name, bytes] : largest) {
+        names.push_back(quoted(name) + " (" + formatBytes(static_cast<std::uint64_t>(bytes)) + ")");
+        finding.modules.push_back(name);
+    }
+    const auto percent = static_cast<int>(100.0 * static_cast<double>(sharded) / static_cast<double>(total));
+    finding.message = std::to_string(percent) + " % of the layers' weights are sharded; whole on every rank: " + list(names);
+}
+
+} // namespace
+
+void tellFacts(const LintContext &context, Findings &findings) {
+    graphBreaks(context, findings);
+    wholeHead(context, findings);
+    unevenShards(context, findings);
+    shareOfLayers(context, findings);
+}
+
+} // namespace tpscope

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "lint/fixes.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "lint/attentionparts.h"
+
+namespace tpscope {
+namespace {
+
+using Place = std::tuple<FlowCause, std::string, std::string, std::string>;
+
+Place placeOf(const ModelDescription &model, const FlowFinding &finding) {
+    return {finding.cause, genericName(model.tree.at(finding.module).name), finding.operation, finding.parameter};
+}
+
+std::set<Place> placesOf(const ModelDescription &model, const FlowResult &result) {
+    std::set<Place> places;
+    for (const FlowFinding &finding : result.findings)
+        if (!finding.harmless)
+            places.insert(placeOf(model, finding));
+    return places;
+}
+
+template <typename Test> const ParallelStyle *styleWhere(Test test) {
+    for (const ParallelStyle &style : parallelStyles())
+        if (style.name == style.canonical && !style.expertParallel && test(style))
+            return &style;
+    return nullptr;
+}
+
+bool isPlain(const ParallelStyle &style) {
+    return style.weightAxis == ParallelStyle::WeightAxis::None && style.sync == ParallelStyle::Sync::None &&
+           !style.localTensors && !style.takesInput && !style.takesOutput;
+}
+
+bool fits(const ParallelStyle &style, const Module &module) {
+    using Requires = ParallelStyle::Requires;
+    if (style.expertParallel || (style.requires_ == Requires::OutFeatures && !module.hasOutFeatures) ||
+        (style.requires_ == Requires::InFeatures && !module.hasInFeatures))
+        return false;
+    const bool flat = std::ranges::any_of(module.parameters, [](const Parameter &p) { return p.shape.size() < 2; });
+    return !(style.needsTwoDims && flat);
+}
+
+// Loaded as upstream would: each style fits each module it is put on.
+bool loads(const ModelDescription &model, const std::vector<RuleChange> &changes) {
+    for (const RuleChange &change : changes) {
+        const ParallelStyle *style = findStyle(change.style);
+        for (const Module &module : model.tree.modules)
+            if (genericName(module.name) == change.key && (!style || !fits(*style, module)))
+                return false;
+    }
+    return true;
+}
+
+std::optional<std::size_t> documentRule(const PlanDocument &document, const std::string &key) {
+    for (std::size_t i = document.rules.size(); i-- > 0;) // of duplicates the last one counts
+        if (document.rules[i].key == key && !document.rules[i].merged)
+            return i;
+    return std::nullopt;
+}
+
+// One insertion or replacement that turns a into b.
+std::optional<TextEdit> difference(const std::string &a, const std::string &b) {
+    if (a == b)
+        return std::nullopt;
+    std::size_t front = 0;
+    while (front < a.size() && front < b.size() && a[front] == b[front])
+        ++front;
+    std::size_t back = 0;
+    while (back < a.size() - front && back < b.size() - front && a[a.size() - 1 - back] == b[b.size() - 1 - back])
+        ++back;
+    return TextEdit{front, a.size() - front - back, b.substr(front, b.size() - front - back)};
+}
+
+} // namespace
+
+std::string plainStyle() {
+    const ParallelStyle *style = styleWhere(isPlain);
+    return style ? std::string(style->name) : std::string();
+}
+
+std::string summingStyle() {
+    const ParallelStyle *style = styleWhere([](const ParallelStyle &s) { return s.hooksParameters(); });
+    return style ? std::string(style->name) : std::string();
+}
+
+std::vector<TextEdit> editsFor(const PlanDocument *document, const std::vector<RuleChange> &changes) {
+    std::vector<TextEdit> edits;
+    if (!document)
+        return edits;
+    // New rules go one behind the other, so the second is placed in the text that has the first.
+    std::string grown = document->text;
+    for (const RuleChange &change : changes) {
+        if (const auto index = documentRule(*document, change.key)) {
+            edits.push_back(setStyleEdit(*document, *index, change.style));
+            continue;
+        }
+        const auto parsed = parsePlan(grown, document->fileName);
+        if (!parsed)
+            return {};
+        grown = applyEdit(grown, addRuleEdit(*parsed, change.key, change.style));
+    }
+    if (const auto added = difference(document->text, grown))
+        edits.push_back(*added);
+    std::ranges::sort(edits, {}, &TextEdit::offset);
+    return edits;
+}
+
+std::string titleOf(const std::vector<RuleChange> &changes) {
+    // Keys of one style together: "set a and b to x, and c to y".
+    std::vector<std::pair<std::string, std::vector<std::string>>> byStyle;
+    for (const RuleChange &change : changes) {
+        auto found = std::ranges::find(byStyle, change.style, [](const auto &entry) { return entry.first; });
+        if (found == byStyle.end())
+            found = byStyle.insert(byStyle.end(), {change.style, {}});
+        found->second.push_back(quoted(change.key));
+    }
+    std::vector<std::string> parts;
+    for (const auto &[style, keys] : byStyle)
+        parts.push_back(list(keys) + " to " + style);
+    return "set " + list(parts);
+}
+
+Fix fixOf(const LintContext &context, const std::vector<RuleChange> &changes) {
+    return {titleOf(changes), editsFor(context.document(), changes)};
+}
+
+ResolvedPlan changedPlan(const ModelDescription &model, const ResolvedPlan &plan,
+                         const std::vector<RuleChange> &changes) {
+    ResolvedPlan out = plan;
+    for (const RuleChange &change : changes) {
+        auto rule = std::ranges::find(out.rules, change.key, [](const EffectiveRule &r) { return r.rule.key; });
+        if (rule == out.rules.end()) {
+            rule = out.rules.emplace(out.rules.end());
+            rule->rule.key = change.key;
+        }
+        rule->rule.style = change.style;
+        rule->style = findStyle(change.style);
+        const int number = static_cast<int>(rule - out.rules.begin());
+        for (std::size_t m = 0; m < model.tree.modules.size(); ++m) {
+            const Module &module = model.tree.modules[m];
+            const std::string generic = genericName(module.name);
+            const bool own = generic == change.key;
+            if (own)
+                out.moduleRule[m] = number;
+            else if (!change.key.starts_with(generic))
+                continue;
+            for (const Parameter &parameter : module.parameters) {
+                const std::string name = module.name + "." + parameter.name;
+                const auto known = out.parameterRule.find(name);
+                const bool ownRule =
+                    known != out.parameterRule.end() &&
+                    out.rules[static_cast<std::size_t>(known->second)].rule.key == genericName(name);
+                if (genericName(name) == change.key || (own && !ownRule))
+                    out.parameterRule[name] = number;
+            }
+        }
+    }
+    return out;
+}
+
+std::optional<Fix> provenFix(const LintContext &context, const FlowFinding &finding, bool training,
+                             const std::vector<std::vector<RuleChange>> &candidates) {
+    const FlowResult &now = training ? *context.backward : context.forward;
+    const std::set<Place> before = placesOf(context.model, now);
+    for (const std::vector<RuleChange> &changes : candidates) {
+        if (changes.empty() || !loads(context.model, changes))
+            continue;
+        const ResolvedPlan plan = changedPlan(context.model, context.plan, changes);
+        const LayoutFlow flow(context.model, plan);
+        const FlowResult forward = flow.run(context.tp, context.inference);
+        std::set<Place> after = placesOf(context.model, forward);
+        if (training) {
+            if (forward.fails || forward.wrongOutput)
+                continue;
+            after = placesOf(context.model, flow.run(context.tp, context.training));
+        }
+        if (!after.contains(placeOf(context.model, finding)) && std::ranges::includes(before, after))
+            return fixOf(context, changes);
+    }
+    return std::nullopt;
+}
+
+std::vector<std::vector<RuleChange>> otherStyles(const LintContext &context, ModuleIndex module) {
+    const std::string key = folded(context, module);
+    const EffectiveRule *rule = context.plan.ruleOfModule(module);
+    std::vector<std::vector<RuleChange>> out;
+    const auto offer = [&](const std::string &style) {
+        const std::vector<RuleChange> changes = {{key, style}};
+        if ((!rule || rule->rule.style != style) && std::ranges::find(out, changes) == out.end())
+            out.push_back(changes);
+    };
+    if (context.builtin) {
+        for (const PlanRule &own : context.builtin->classRules)
+            if (own.key == key)
+                offer(own.style);
+        for (const PlanRule &own : context.builtin->configRules)
+            if (context.model.baseModelPrefix + "." + own.key == key)
+                offer(own.style);
+    }
+    for (const ParallelStyle &style : parallelStyles())
+        if (style.requires_ != ParallelStyle::Requires::Nothing && style.name == style.canonical &&
+            fits(style, context.model.tree.at(module)))
+            offer(std::string(style.name));
+    offer(plainStyle());
+    return out;
+}
+
+std::vector<RuleChange> gatherAttention(const LintContext &context, ModuleIndex attention) {
+    const AttentionParts parts = attentionParts(context.flow->index(), attention);
+    const ParallelStyle *gathers = styleWhere([](const ParallelStyle &s) {
+        return s.requires_ == ParallelStyle::Requires::OutFeatures && s.output == ParallelStyle::Output::Gather;
+    });
+    const ParallelStyle *splits = styleWhere([](const ParallelStyle &s) {
+        return s.requires_ == ParallelStyle::Requires::InFeatures && s.input == ParallelStyle::Input::Split;
+    });
+    if (!parts.found() || !gathers || !splits)
+        return {};
+    std::vector<RuleChange> changes;
+    const auto change = [&](ModuleIndex module, const std::string &style) {
+        const EffectiveRule *rule = context.plan.ruleOfModule(module);
+        const RuleChange wanted{folded(context, module), style};
+        if ((!rule || !rule->style || rule->style->canonical != style) &&
+            std::ranges::find(changes, wanted) == changes.end())
+            changes.push_back(wanted);
+    };
+    for (const ModuleIndex module : parts.projections)
+        change(module, std::string(gathers->name));
+    for (const ModuleIndex module : parts.norms) {
+        const ParallelStyle *style = context.flow->index().style(module);
+        if (style && style->sync != ParallelStyle::Sync::None) // whole activations give whole gradients
+            change(module, plainStyle());
+    }
+    for (const ModuleIndex module : parts.outputs)
+        change(module, std::string(splits->name));
+    return changes;
+}
+
+std::vector<RuleChange> alikeAttention(const LintContext &context, ModuleIndex attention) {
+    const AttentionParts parts = attentionParts(context.flow->index(), attention);
+    std::vector<RuleChange> changes;
+    if (!parts.found())
+        return changes;
+    const EffectiveRule *first = context.plan.ruleOfModule(parts.projections.front());
+    if (!first || !first->style)
+        return changes;
+    for (const ModuleIndex module : parts.projections) {
+        const EffectiveRule *rule = context.plan.ruleOfModule(module);
+        if (!rule || rule->rule.style != first->rule.style)
+            changes.push_back({folded(context, module), first->rule.style});
+    }
+    return changes;
+}
+
+} // namespace tpscope

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Findings of the forward: where layouts do not meet, and what would mend it.
+#include <algorithm>
+
+#include "lint/attentionparts.h"
+#include "lint/fixes.h"
+
+namespace tpscope {
+namespace {
+
+using Candidates = std::vector<std::vector<RuleChange>>;
+
+std::vector<ModuleIndex> modulesOf(const FlowFinding &finding) {
+    std::vector<ModuleIndex> modules;
+    for (const FlowSide &side : finding.sides)
+        if (std::ranges::find(modules, side.module) == modules.end())
+            modules.push_back(side.module);
+    if (std::ranges::find(modules, finding.module) == modules.end() && modules.size() < 2)
+        modules.push_back(finding.module);
+    return modules;
+}
+
+std::string consequence(const FlowFinding &finding) {
+    return finding.stops ? "the forward fails" : "the logits are wrong";
+}
+
+std::string sideText(const LintContext &context, const FlowSide &side) {
+    return withRule(context, side.module) + " gives " + side.holds.text();
+}
+
+// Styles of the module itself, then of whoever feeds it.
+Candidates stylesOf(const LintContext &context, const FlowFinding &finding) {
+    Candidates out = otherStyles(context, finding.module);
+    for (const FlowSide &side : finding.sides)
+        if (side.module != finding.module)
+            for (auto &changes : otherStyles(context, side.module))
+                out.push_back(std::move(changes));
+    return out;
+}
+
+struct Told {
+    std::string_view code;
+    std::string message;
+    Candidates candidates;
+};
+
+// The module computes with another module's tensor, sharded by that one's rule.
+std::optional<Told> tied(const LintContext &context, const FlowFinding &finding) {
+    for (const Tie &tie : context.model.tree.ties) {
+        const auto moduleOf = [](const std::string &name) { return name.substr(0, name.rfind('.')); };
+        const std::string &here = context.model.tree.at(finding.module).name;
+        if (moduleOf(tie.target) != here && moduleOf(tie.source) != here)
+            continue;
+        const Module *target = context.model.tree.find(moduleOf(tie.target));
+        const Module *source = context.model.tree.find(moduleOf(tie.source));
+        const Parameter *weight = source ? source->parameter(tie.source.substr(tie.source.rfind('.') + 1)) : nullptr;
+        if (!weight || !target ||
+            placementOf(context.plan.styleOfParameter(tie.source), weight->name, weight->shape) ==
+                placementOf(context.plan.styleOfParameter(tie.target), weight->name, weight->shape))
+            continue;
+        const ModuleIndex sourceIndex = *context.model.tree.indexOf(source->name);
+        const ModuleIndex targetIndex = *context.model.tree.indexOf(target->name);
+        Candidates candidates;
+        // Back to one of the two placements: mend the rule of the file first.
+        const EffectiveRule *own = context.plan.ruleOfModule(targetIndex);
+        const bool targetWritten = own && own->rule.keySpan.valid();
+        for (const ModuleIndex index : targetWritten ? std::vector{targetIndex, sourceIndex}
+                                                     : std::vector{sourceIndex, targetIndex}) {
+            for (auto &changes : otherStyles(context, index))
+                candidates.push_back(std::move(changes));
+            for (const ParallelStyle &style : parallelStyles())
+                candidates.push_back({{folded(context, index), std::string(style.name)}});
+        }
+        const std::string plain = plainStyle();
+        candidates.push_back({{source->name, plain}, {target->name, plain}});
+        return Told{code::tiedApart,
+                    quoted(target->name) + " is tied to " + quoted(source->name) + ", but " +
+                        withRule(context, sourceIndex) + " and " + withRule(context, targetIndex) +
+                        " place the shared weight differently; upstream ties after sharding, so both use the placement "
+                        "of the first, and " +
+                        consequence(finding),
+                    std::move(candidates)};
+    }
+    return std::nullopt;
+}
+
+Told headsCut(const LintContext &context, const FlowFinding &finding) {
+    const Module &attention = context.model.tree.at(finding.module);
+    const FlowSide &side = finding.sides.front();
+    const std::int64_t headDim = std::max<std::int64_t>(1, attention.integer("head_dim"));
+    const std::int64_t heads = side.holds.extent() / headDim;
+    const bool keyHeads = heads != attention.integer("num_attention_heads", heads);
+    const std::string kind = keyHeads ? "key/value heads" : "attention heads";
+    std::string sizes;
+    for (int r = 0; r < std::min(side.holds.ranks(), 4); ++r)
+        sizes += (r ? ", " : "") + std::to_string(side.holds.width(r));
+    return {keyHeads ? code::kvHeadsCut : code::headsCut,
+            std::to_string(heads) + " " + kind + " are not divisible by tp " + std::to_string(context.tp) + ": " +
+                withRule(context, side.module) + " leaves " + sizes + (side.holds.ranks() > 4 ? ", ..." : "") +
+                " channels on the ranks, and a head has " + std::to_string(headDim) + validSizesText(context),
+            {gatherAttention(context, finding.module)}};
+}
+
+Told headsPaired(const LintContext &context, const FlowFinding &finding) {
+    std::vector<std::string> sides;
+    for (const FlowSide &side : finding.sides)
+        sides.push_back(sideText(context, side));
+    std::string message = finding.cause == FlowCause::HeadCounts
+                              ? "the local query heads cannot be paired with the local key/value heads: "
+                              : "query heads meet the wrong key/value heads: attention pairs them by position on the rank, but ";
+    message += list(sides) + "; " + consequence(finding);
+    return {code::headsApart, std::move(message),
+            {alikeAttention(context, finding.module), gatherAttention(context, finding.module)}};
+}
+
+bool isPacked(const LintContext &context, ModuleIndex module) {
+    for (const FlowParameter &parameter : context.flow->index().parameters(module))
+        if (parameter.placement.kind == PlacementKind::StridedShard)
+            return true;
+    return false;
+}
+
+Told layoutsApart(const LintContext &context, const FlowFinding &finding) {
+    for (const FlowSide &side : finding.sides)
+        if (isPacked(context, side.module))
+            return {code::packedWeight,
+                    withRule(context, side.module) + " cuts two halves of a weight that is not packed: each rank then has " +
+                        side.holds.text() + " from two places, and " + consequence(finding),
+                    otherStyles(context, side.module)};
+    const FlowSide &producer = finding.sides.front();
+    const FlowSide &consumer = finding.sides.back();
+    std::string message = sideText(context, producer) + " channels, but " + withRule(context, consumer.module);
+    if (producer.module == consumer.module && producer.role == consumer.role)
+        message = withRule(context, consumer.module) + " gets " + producer.holds.text() + " channels, but";
+    message += " expects " + consumer.holds.text() + "; " + consequence(finding);
+    return {code::layoutsApart, std::move(message), stylesOf(context, finding)};
+}
+
+Told operandsApart(const LintContext &context, const FlowFinding &finding) {
+    for (const FlowSide &side : finding.sides)
+        if (isPacked(context, side.module))
+            return layoutsApart(context, finding);
+    std::vector<std::string> sides;
+    for (const FlowSide &side : finding.sides)
+        sides.push_back(sideText(context, side));
+    Candidates candidates;
+    // Each operand's style for the other.
+    for (const FlowSide &from : finding.sides)
+        for (const FlowSide &to : finding.sides) {
+            const EffectiveRule *rule = context.plan.ruleOfModule(from.module);
+            if (rule && rule->style && from.module != to.module)
+                candidates.push_back({{folded(context, to.module), rule->rule.style}});
+        }
+    for (auto &changes : stylesOf(context, finding))
+        candidates.push_back(std::move(changes));
+    return {code::operandsApart,
+            "\"" + finding.operation + "\" combines different layouts: " + list(sides) + " channels; " +
+                consequence(finding),
+            std::move(candidates)};
+}
+
+Told summedTwice(const LintContext &context, const FlowFinding &finding) {
+    std::string message = withRule(context, finding.module);
+    const std::string tp = std::to_string(context.tp);
+    switch (finding.cause) {
+    case FlowCause::DividedWhole:
+        message += " divides its input by " + tp + ", and nothing sums the output over the ranks";
+        break;
+    case FlowCause::ReducedParts:
+        message += " sums different channels of the ranks";
+        if (!finding.sides.empty())
+            message += ": each has " + finding.sides.front().holds.text();
+        break;
+    default: message += " sums over the ranks what each of them already has whole: " + tp + " times too large"; break;
+    }
+    return {code::reducedTwice, message + "; " + consequence(finding),
+            {{{folded(context, finding.module), plainStyle()}}}};
+}
+
+Told mixedTensors(const LintContext &context, const FlowFinding &finding) {
+    const std::string module = folded(context, finding.module);
+    const FlowParameter *parameter = context.flow->index().parameter(finding.module, finding.parameter);
+    const std::string name = module + "." + finding.parameter;
+    Candidates candidates;
+    const EffectiveRule *rule =
+        context.plan.ruleOfParameter(context.model.tree.at(finding.module).name + "." + finding.parameter);
+    if (rule && rule->rule.key == name)
+        candidates.push_back({{name, plainStyle()}});
+    for (auto &changes : otherStyles(context, finding.module))
+        candidates.push_back(std::move(changes));
+    std::string message;
+    if (parameter && parameter->distributed())
+        message = quoted(name) + (rule ? " (" + rule->rule.style + ")" : std::string()) +
+                  " is sharded, a DTensor, and " + withRule(context, finding.module) +
+                  " computes with plain tensors; " + consequence(finding);
+    else if (parameter)
+        message = quoted(name) + " is a plain tensor and meets a DTensor in " + withRule(context, finding.module) + "; " +
+                  consequence(finding);
+    else
+        message = "\"" + finding.operation + "\" mixes plain tensors and DTensors; " + consequence(finding);
+    return {code::mixedTensors, std::move(message), std::move(candidates)};
+}
+
+Told callForm(const LintContext &context, const FlowFinding &finding) {
+    const Candidates cancel = {{{folded(context, finding.module), plainStyle()}}};
+    const std::string here = withRule(context, finding.module);
+    const std::string end = "; " + consequence(finding);
+    switch (finding.cause) {
+    case FlowCause::KeywordInput:
+        return {code::callForm, here + " reads its first positional argument, but the module is called with keywords" + end,
+                cancel};
+    case FlowCause::TupleOutput:
+        return {code::callForm, here + " changes the output, which is not one tensor here" + end, cancel};
+    case FlowCause::OutputAttribute:
+        return {code::callForm, here + " reads " + quoted(finding.parameter) + ", which the module lacks" + end, cancel};
+    case FlowCause::ConfigKey:
+        return {code::missingKey, here + " needs the key " + quoted(finding.parameter) + ", and " +
+                                      context.model.config.fileName() + " has none" + end,
+                cancel};
+    case FlowCause::SequenceInput:
+        return {code::callForm, here + " gets pieces of a sequence and joins them to " + std::to_string(context.tp) +
+                                    " times the tokens" + end,
+                cancel};
+    case FlowCause::VocabularyRows:
+        return {code::callForm, here + " looks up whole token ids in its " + finding.sides.front().holds.text() +
+                                    " rows" + end,
+                otherStyles(context, finding.module)};
+    default: return {code::callForm, here + " divides token ids" + end, cancel};
+    }
+}
+
+Told partial(const LintContext &context, const FlowFinding &finding) {
+    std::string message = "a share of a sum is used as if it were whole in \"" + finding.operation + "\"";
+    if (!finding.sides.empty())
+        message += ": nothing sums the output of " + withRule(context, finding.sides.front().module);
+    return {code::notReduced, message + "; " + consequence(finding), stylesOf(context, finding)};
+}
+
+Told gatherApart(const LintContext &context, const FlowFinding &finding) {
+    if (isPacked(context, finding.module))
+        return layoutsApart(context, finding);
+    return {code::gatherApart,
+            withRule(context, finding.module) + " gathers " + finding.sides.back().holds.text() +
+                " channels, but the module gives " + finding.sides.front().holds.text() + "; " + consequence(finding),
+            otherStyles(context, finding.module)};
+}
+
+Told partOfOutput(const LintContext &context, const FlowFinding &finding) {
+    const FlowSide &side = finding.sides.front();
+    return {code::partOfOutput,
+            withRule(context, side.module) + " leaves " + side.holds.text() +
+                " logits: each rank sees another part of the vocabulary and picks its own token",
+            otherStyles(context, side.module)};
+}
+
+Told biasRepeated(const LintContext &context, const FlowFinding &finding) {
+    return {code::biasRepeated,
+            withRule(context, finding.module) + " adds " + quoted(finding.parameter) +
+                " on each rank before the sum: it counts " + std::to_string(context.tp) + " times",
+            otherStyles(context, finding.module)};
+}
+
+Told tell(const LintContext &context, const FlowFinding &finding) {
+    if (auto told = tied(context, finding))
+        return std::move(*told);
+    switch (finding.cause) {
+    case FlowCause::HeadsCut: return headsCut(context, finding);
+    case FlowCause::HeadCounts:
+    case FlowCause::HeadsApart: return headsPaired(context, finding);
+    case FlowCause::OperandWidth:
+    case FlowCause::OperandChannels: return operandsApart(context, finding);
+    case FlowCause::ReducedWhole:
+    case FlowCause::ReducedParts:
+    case FlowCause::DividedWhole:
+    case FlowCause::OperandScale: return summedTwice(context, finding);
+    case FlowCause::MixedTensors: return mixedTensors(context, finding);
+    case FlowCause::PartialUsed: return partial(context, finding);
+    case FlowCause::GatherWidth:
+    case FlowCause::GatherChannels: return gatherApart(context, finding);
+    case FlowCause::PartOfOutput: return partOfOutput(context, finding);
+    case FlowCause::BiasRepeated: return biasRepeated(context, finding);
+    case FlowCause::KeywordInput:
+    case FlowCause::TupleOutput:
+    case FlowCause::OutputAttribute:
+    case FlowCause::ConfigKey:
+    case FlowCause::SequenceInput:
+    case FlowCause::VocabularyRows:
+    case FlowCause::FractionalIds: return callForm(context, finding);
+    default: return layoutsApart(context, finding);
+    }
+}
+
+} // namespace
+
+void checkForward(const LintContext &context, Findings &findings) {
+    constexpr int mostFixes = 8; // each candidate is a run of the flow
+    int fixes = 0;
+    for (const FlowFinding &finding : context.forward.findings) {
+        if (finding.harmless)
+            continue;
+        Told told = tell(context, finding);
+        Diagnostic &diagnostic = findings.add(told.code, std::move(told.message));
+        const std::vector<ModuleIndex> modules = modulesOf(finding);
+        addModules(context, diagnostic, modules);
+        blame(context, diagnostic, modules);
+        if (fixes++ < mostFixes)
+            diagnostic.fix = provenFix(context, finding, false, told.candidates);
+    }
+}
+
+} // namespace tpscope

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lint/flowindex.h"
+#include "lint/layoutflow.h"
+
+namespace tpscope {
+
+using Values = std::vector<Value>;
+
+// What a module's own operations see of its own parameters.
+enum class OwnTensors {
+    AsPlaced,   // sharded ones are DTensors
+    Local,      // local tensors, whole ones whole
+    Distributed // all must be DTensors; then the result is that of local tensors
+};
+
+// One walk over the programs for one number of ranks. Single use, one thread.
+class FlowRun {
+public:
+    FlowRun(const FlowIndex &index, int tp, const FlowOptions &options);
+    FlowResult run();
+
+private:
+    struct Frame {
+        ModuleIndex self;
+        ModuleIndex element; // of the loop
+        Values variables;
+        OwnTensors own = OwnTensors::AsPlaced;
+        bool hidesBias = false;         // the style adds it later
+        bool sumsInputGradient = false; // the style sums it: a share is fine
+    };
+    // A parameter as an operation meets it.
+    struct Operand {
+        const FlowParameter *parameter = nullptr;
+        bool distributed = false; // a DTensor in this operation
+        Layout rows;              // all dimensions but the last two are whole; 1-D: unused
+        Layout columns;           // the last dimension
+        bool whole() const { return columns.isFull() && (!rows.tracked() || rows.isFull()); }
+    };
+
+    // Programs (flowrun.cpp).
+    Values runProgram(int program, const Values &arguments, const Frame &like);
+    void runBody(const std::vector<FlowStep> &body, Frame &frame);
+    void runStep(const FlowStep &step, Frame &frame);
+    void runLoop(const FlowStep &step, Frame &frame);
+    void judgeOutput(const Values &outputs);
+    void judgeGradients(FlowResult &result);
+
+    // Modules and their styles (stylewrapper.cpp).
+    Values callModule(ModuleIndex module, Values arguments);
+    Values enterForward(ModuleIndex module, Values arguments);
+    bool takeInput(ModuleIndex module, const ParallelStyle &style, Values &arguments, Frame &frame);
+    bool giveOutput(ModuleIndex module, const ParallelStyle &style, const Frame &frame, Values &outputs);
+    void countSums(ModuleIndex module, const ParallelStyle &style, const Values &arguments);
+    bool gatherPieces(ModuleIndex module, Value &value); // a sequence cannot be put together again
+    Value splitInput(const Value &value);
+    Value reduce(ModuleIndex module, const Value &value);
+    Value gather(ModuleIndex module, const Value &value);
+    Value addBias(ModuleIndex module, const Value &value);
+    void sumColumns(ModuleIndex module, Value &value);
+    void sumInputGradient(ModuleIndex module, Value &value);
+
+    // Operations (operations.cpp, products.cpp, attention.cpp): outputs of one.
+    Values operate(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
+    Value linear(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    bool joinBias(Value &y, const Operand &bias, bool claimed, std::string_view label, const Frame &frame);
+    void productGradient(const Value &x, const Value &y, const Operand &weight, const Operand *bias, const Frame &frame);
+    Value embedding(const Operation &operation, std::string_view label, const Value &ids, const Frame &frame);
+    Value norm(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    void normGradient(const Value &x, const Value &y, const Operand &weight);
+    Value elementwise(std::string_view label, const Value &x, const Frame &frame);
+    Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
+    Value viewHeads(std::string_view label, const Value &x, const Frame &frame);
+    Value attend(std::string_view label, const Values &in, const Frame &frame);
+    void joinScales(Value &y, const Value &q, const Value &k, const Value &v, std::string_view label,
+                    const Frame &frame);
+    Values select(const Operation &operation, const Values &in, const Frame &frame);
+
+    // The parameter as the frame shows it. Nothing: the module has none of that name.
+    std::optional<Operand> operand(std::string_view name, const Frame &frame);
+    // False (and an error): a DTensor and a plain tensor meet.
+    bool compatible(const Value &x, const Operand &operand, std::string_view label, const Frame &frame);
+
+    Layout full(std::int64_t extent);
+    Layout chunked(std::int64_t extent, int groups);
+    int newSlot();
+    int parameterSlot(int id) const { return id; }
+    bool needsGradients() const { return m_options.gradients; }
+    bool trains(int id) const { return !m_options.trainable || (*m_options.trainable)[static_cast<std::size_t>(id)]; }
+
+    // Findings. The same cause at the same place of another layer is one finding. Returns its index.
+    int report(FlowCause cause, ModuleIndex module, std::string_view operation, std::vector<FlowSide> sides,
+               std::string_view parameter = {});
+    static Value behindError();
+    Value fails(FlowCause cause, ModuleIndex module, std::string_view operation, std::vector<FlowSide> sides,
+                std::string_view parameter = {});
+    void spoil(Value &value, FlowCause cause, ModuleIndex module, std::string_view operation,
+               std::vector<FlowSide> sides, std::string_view parameter = {});
+    int suspect(FlowCause cause, ModuleIndex module, std::string_view operation, std::vector<FlowSide> sides);
+    void confirm(int finding);
+    // A value off by a factor is used where that matters.
+    void spoilScaled(Value &value, const Value &scaled, std::string_view label, const Frame &frame);
+    void spoilPartial(Value &value, const Value &partial, std::string_view label, const Frame &frame);
+    static std::vector<FlowSide> side(const Value &value, std::string role, ModuleIndex fallback);
+
+    const FlowIndex &m_index;
+    const int m_tp;
+    const FlowOptions &m_options;
+    GradientTape m_tape;
+    std::vector<int> m_sums; // by parameter id
+    std::vector<FlowFinding> m_findings;
+    bool m_fails = false;
+    bool m_wrong = false;
+    std::map<std::pair<std::int64_t, int>, Layout> m_layouts; // (extent, groups); groups 0: full
+};
+
+} // namespace tpscope

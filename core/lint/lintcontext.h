@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lint/codes.h"
+#include "lint/flowindex.h"
+#include "lint/layoutflow.h"
+#include "lint/lint.h"
+
+// What the rules of lint share. Internal to lint/.
+namespace tpscope {
+
+struct LintContext {
+    const ModelDescription &model;
+    const PlanChoice &choice;
+    const BuiltinPlan *builtin = nullptr;
+    const ResolvedPlan &plan;
+    const LintOptions &options;
+    int tp = 1;
+    const LayoutFlow *flow = nullptr; // nullptr: the forward is not known, or the plan is refused
+    FlowOptions inference;            // how the flow was run
+    FlowOptions training;
+    FlowResult forward;
+    std::optional<FlowResult> backward; // only where the forward is right
+    std::vector<int> validTpSizes;
+    ShardLayout shards;
+
+    const PlanDocument *document() const { return choice.document ? &*choice.document : nullptr; }
+    std::string attention() const { return options.attention.empty() ? model.attention : options.attention; }
+};
+
+// Findings of one report. A rule adds to it; severity follows the table of codes.
+class Findings {
+public:
+    explicit Findings(const LintOptions &options) : m_options(options) {}
+    Diagnostic &add(std::string_view code, std::string message);
+    // The finding holds only when training, whatever its code says.
+    void onlyWhenTraining(Diagnostic &diagnostic) const;
+    // The plan is refused at load for this.
+    void reject() { m_rejected = true; }
+    bool rejected() const { return m_rejected; }
+    std::vector<Diagnostic> take();
+
+private:
+    const LintOptions &m_options;
+    std::vector<Diagnostic> m_diagnostics;
+    bool m_rejected = false;
+};
+
+// The hooks sum a gradient that holds what they summed in an earlier backward (REFERENCE section 4).
+bool sumsAgain(const LintOptions &options);
+
+// The rules. Load: what upstream says of a plan before the first forward. Each file lists its rules.
+void checkLoad(const LintContext &context, Findings &findings);
+void checkForward(const LintContext &context, Findings &findings);
+void checkGradients(const LintContext &context, Findings &findings);
+void tellFacts(const LintContext &context, Findings &findings);
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+// "model.layers.*.mlp.down_proj", in code quotes when shown.
+std::string folded(const LintContext &context, ModuleIndex module);
+std::string quoted(std::string_view text); // `text`
+// "`model.layers.*.mlp.down_proj` (rowwise)", "(no rule)".
+std::string withRule(const LintContext &context, ModuleIndex module);
+std::string list(const std::vector<std::string> &items); // "a, b and c"
+std::string list(const std::vector<int> &numbers);
+std::string validSizesText(const LintContext &context); // "; valid tp sizes: 1, 2, 4"
+// Puts the rule a person would change into the finding: of those that act on the modules, the one written in the file.
+void blame(const LintContext &context, Diagnostic &diagnostic, const std::vector<ModuleIndex> &modules);
+void blame(Diagnostic &diagnostic, const EffectiveRule &rule);
+// Adds folded names, each once.
+void addModules(const LintContext &context, Diagnostic &diagnostic, const std::vector<ModuleIndex> &modules);
+
+} // namespace tpscope

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The rows of the layout flow that hold no parameters: what each kind of operation does to layouts, forward and backward.
+#include "lint/flowrun.h"
+
+namespace tpscope {
+namespace {
+
+// Stands for a value nobody follows: masks, tables, caches.
+Value untracked() { return {}; }
+
+Values passed(const Operation &operation, const Values &in) {
+    Values out(operation.out.size());
+    for (std::size_t i = 0; i < out.size() && i < in.size(); ++i)
+        out[i] = in[i];
+    return out;
+}
+
+} // namespace
+
+Values FlowRun::operate(const Operation &operation, std::string_view label, const Values &in, const Frame &frame) {
+    const std::string_view shown = label.empty() ? name(operation.kind) : label;
+    const auto first = [&] { return in.empty() ? Value{} : in.front(); };
+    const auto second = [&] { return in.size() < 2 ? Value{} : in[1]; };
+    switch (operation.kind) {
+    case OpKind::Embedding: return {embedding(operation, shown, first(), frame)};
+    case OpKind::Linear: return {linear(operation, shown, first(), frame)};
+    case OpKind::RmsNorm: return {norm(operation, shown, first(), frame)};
+    case OpKind::Activation: return {elementwise(shown, first(), frame)};
+    case OpKind::Multiply:
+    case OpKind::Add: return {combine(operation.kind, shown, first(), second(), frame)};
+    case OpKind::ViewHeads: return {viewHeads(shown, first(), frame)};
+    case OpKind::Attend: return {attend(shown, in, frame)};
+    case OpKind::MergeHeads: {
+        Value merged = first();
+        merged.headDim = 0;
+        return {merged};
+    }
+    // A table of angles reads its first input's type and device only; the masks read sizes only.
+    case OpKind::RopeTable: return Values(operation.out.size(), untracked());
+    case OpKind::CausalMask: {
+        Value mask = untracked();
+        const auto type = operation.attributes.find("layer_type");
+        if (type != operation.attributes.end())
+            if (const auto *text = std::get_if<std::string>(&type->second))
+                mask.slidingMask = text->starts_with("sliding");
+        return {mask};
+    }
+    case OpKind::Select: return select(operation, in, frame);
+    // Rotation is linear and acts within a head; slicing tokens and the cache keep channels as they are.
+    case OpKind::Transpose:
+    case OpKind::Rope:
+    case OpKind::CacheUpdate:
+    case OpKind::SliceTokens: return passed(operation, in);
+    }
+    return passed(operation, in);
+}
+
+Value FlowRun::elementwise(std::string_view label, const Value &x, const Frame &frame) {
+    if (x.unknown || !x.layout.tracked())
+        return x;
+    Value y = x;
+    if (x.partial())
+        spoilPartial(y, x, label, frame);
+    if (x.power != 0)
+        spoilScaled(y, x, label, frame);
+    return y;
+}
+
+Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame) {
+    // Behind an error the other operand says what would follow if it were mended.
+    if (a.unknown || b.unknown) {
+        if (kind == OpKind::Add)
+            return a.unknown ? b : a;
+        return a.unknown ? a : b;
+    }
+    if (!a.layout.tracked() || !b.layout.tracked())
+        return a.layout.tracked() ? a : b;
+    std::vector<FlowSide> sides = side(a, "operand", frame.self);
+    for (FlowSide &s : side(b, "operand", frame.self))
+        sides.push_back(std::move(s));
+    if (a.form != b.form)
+        return fails(FlowCause::MixedTensors, frame.self, label, std::move(sides));
+
+    Value y = a.layout.isFull() ? a : b;
+    y.wrong = a.wrong || b.wrong;
+    y.requiresGradient = a.requiresGradient || b.requiresGradient;
+    if (!a.layout.sameWidths(b.layout)) {
+        // torch broadcasts a single channel over the others.
+        for (int r = 0; r < m_tp; ++r)
+            if (a.layout.width(r) != b.layout.width(r) && a.layout.width(r) != 1 && b.layout.width(r) != 1)
+                return fails(FlowCause::OperandWidth, frame.self, label, std::move(sides));
+        spoil(y, FlowCause::OperandChannels, frame.self, label, sides);
+        y.layout = a.layout.width(0) >= b.layout.width(0) ? a.layout : b.layout;
+    } else if (!(a.layout == b.layout)) {
+        spoil(y, FlowCause::OperandChannels, frame.self, label, sides);
+    }
+    const bool product = kind == OpKind::Multiply;
+    y.contracted = a.partial() ? a.contracted : b.contracted;
+    // A sum of two sums over the ranks is one; so is a product of one with something whole.
+    if (product ? a.partial() && b.partial() : a.partial() != b.partial())
+        spoilPartial(y, a.partial() ? a : b, label, frame);
+    y.power = product ? a.power + b.power : a.power;
+    y.pending = a.pending >= 0 ? a.pending : b.pending;
+    if (!product && a.power != b.power)
+        spoilScaled(y, a.power != 0 ? a : b, label, frame);
+
+    if (needsGradients()) {
+        y.gradient = newSlot();
+        m_tape.record([out = y.gradient, left = a.gradient, right = b.gradient](GradientTape &tape) {
+            const GradientKind kindOfOut = tape.at(out);
+            tape.add(left, kindOfOut);
+            tape.add(right, kindOfOut);
+        });
+    }
+    return y;
+}
+
+Value FlowRun::viewHeads(std::string_view label, const Value &x, const Frame &frame) {
+    if (x.unknown || !x.layout.tracked())
+        return x;
+    Value y = x;
+    y.headDim = m_index.module(frame.self).integer("head_dim");
+    // view(..., -1, head_dim): a rest is an error, and so is nothing at all (-1 could be anything).
+    for (int r = 0; r < m_tp; ++r)
+        if (y.headDim < 1 || x.layout.width(r) % y.headDim != 0 || x.layout.width(r) == 0)
+            return fails(FlowCause::HeadsCut, frame.self, label, side(x, "heads", frame.self));
+    return y;
+}
+
+Values FlowRun::select(const Operation &operation, const Values &in, const Frame &frame) {
+    const auto by = operation.attributes.find("by");
+    const std::string *key = by == operation.attributes.end() ? nullptr : std::get_if<std::string>(&by->second);
+    const std::string wanted = key ? m_index.module(frame.element).text(*key) : std::string();
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        const auto choice = operation.attributes.find("choice" + std::to_string(i));
+        const auto *text = choice == operation.attributes.end() ? nullptr : std::get_if<std::string>(&choice->second);
+        if (text && *text == wanted)
+            return {in[i]};
+    }
+    return {in.empty() ? Value{} : in.front()};
+}
+
+} // namespace tpscope
