@@ -2,6 +2,7 @@
 #include "probe/randommodel.h"
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
