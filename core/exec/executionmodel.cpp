@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <ATen/ATen.h>
+
+#include "exec/activation.h"
+#include "exec/execution.h"
+#include "exec/trainingkernels.h"
+
+namespace tpscope {
+namespace {
+
+ModuleConstants constantsOf(const Module &self) {
+    ModuleConstants constants;
+    constants.eps = self.real("eps");
+    constants.scaling = self.real("scaling", 1.0);
+    constants.headDim = self.integer("head_dim");
+    constants.groups = self.integer("num_key_value_groups", 1);
+    constants.window = self.integer("sliding_window");
+    constants.layer = static_cast<std::size_t>(self.integer("layer_idx"));
+    constants.activation = findActivation(self.text("function"));
+    return constants;
+}
+
+Result<void> checkSupported(const Instruction &instruction, const Module &self, const ModuleConstants &constants) {
+    if (instruction.step != Step::Operation)
+        return {};
+    if (!kernelOf(instruction) || !trainingKernelOf(instruction))
+        return fail(ErrorCode::Unsupported, "no native kernel for the operation " +
+                                                std::string(name(instruction.operation->kind)) + " of " + self.name);
+    if (instruction.operation->kind == OpKind::Activation && !constants.activation)
+        return fail(ErrorCode::Unsupported, "no native kernel for the activation \"" + self.text("function") +
+                                                "\" of " + self.name + "; there are " + activationNames());
+    return {};
+}
+
+} // namespace
+
+Result<ExecutionModel> ExecutionModel::make(const ModelDescription &description, const InstructionList &list,
+                                            const ShardedModel &weights, ProcessGroup *group,
+                                            const std::string &attention) {
+    auto rope = ropeFrequencies(description.rope, description.dims.headDim, description.dims.maxPositions);
+    if (!rope)
+        return tl::unexpected(rope.error());
+    ExecutionModel model{description, list, weights, group, attention.empty() ? description.attention : attention,
+                         std::move(*rope)};
+    for (const std::string &parameter : list.parameters) {
+        const LocalParameter *local = weights.find(parameter);
+        if (!local)
+            return fail(ErrorCode::Unsupported, "the forward uses " + parameter + ", which the model does not list");
+        model.parameters.push_back(local);
+    }
+    for (const Instruction &instruction : list.instructions) {
+        const Module &self = description.tree.at(instruction.module);
+        model.constants.push_back(constantsOf(self));
+        if (const auto checked = checkSupported(instruction, self, model.constants.back()); !checked)
+            return tl::unexpected(checked.error());
+    }
+    return model;
+}
+
+} // namespace tpscope

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "exec/processgroup.h"
+
+// What a style does at a module's edge, with gradients: each function gives the value and what its backward does to the
+// gradient. Source: transformers 5.24, distributed/tensor_parallel.py and parallel_utils.py, and the backward of DTensor's
+// redistribute. group nullptr: one rank, where all of them are the identity.
+namespace tpscope::edges {
+
+// value, whose gradient reaches x as backward(gradient). Without gradients just value.
+at::Tensor withBackward(const at::Tensor &x, const at::Tensor &value,
+                        std::function<at::Tensor(const at::Tensor &)> backward);
+
+at::Tensor sumInputGradient(const at::Tensor &x, ProcessGroup *group); // identity; all-reduce
+at::Tensor splitInput(const at::Tensor &x, ProcessGroup *group);       // own chunk of the last dim; all-gather
+at::Tensor divideInput(const at::Tensor &x, ProcessGroup *group);      // by the number of ranks; the same
+at::Tensor allReduce(const at::Tensor &x, ProcessGroup *group);        // sum; identity
+at::Tensor allGather(const at::Tensor &x, std::int64_t width, ProcessGroup *group); // all chunks; own chunk
+
+} // namespace tpscope::edges

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "exec/processgroup.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <cstdlib>
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include "shard/shardlayout.h"
+
+namespace tpscope {
+namespace {
+
+constexpr int exchangeTag = 7;
+
+bool isLoopback(const std::string &host) {
+    return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::unique_ptr<c10d::ProcessGroupGloo> gloo(const c10::intrusive_ptr<c10d::Store> &store,
+                                             const ProcessGroup::Place &place, bool loopback) {
+    auto options = c10d::ProcessGroupGloo::Options::create(place.timeout);
+    const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
+    if (interface && *interface)
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface));
+    else if (loopback)
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+    else
+        options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+    return std::make_unique<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+}
+
+} // namespace
+
+class ProcessGroup::Meeting {
+public:
+    c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+};
+
+struct ProcessGroup::Impl {
+    // Buffers of one size and type, kept for the next exchange of that size.
+    struct Buffers {
+        at::Tensor own;             // what this rank puts in, padded
+        at::Tensor all;             // [ranks * elements]
+        std::vector<at::Tensor> of; // its chunks, one a rank
+    };
+
+    c10::intrusive_ptr<c10d::Store> store;
+    c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+    std::map<std::pair<std::int64_t, at::ScalarType>, Buffers> buffers;
+    std::vector<at::Tensor> one{1}; // c10d takes lists of one tensor
+    std::vector<c10::intrusive_ptr<c10d::Work>> pending;
+    at::Tensor flag = at::zeros({1}, at::kLong);
+
+    Buffers &buffersOf(int size, std::int64_t elements, at::ScalarType type) {
+        Buffers &found = buffers[{elements, type}];
+        if (found.of.empty()) {
+            found.own = at::zeros({elements}, at::dtype(type));
+            found.all = at::empty({size * elements}, at::dtype(type));
+            found.of = found.all.view({size, elements}).unbind(0);
+        }
+        return found;
+    }
+
+    void receive(at::Tensor &into, int from) {
+        one[0] = into;
+        pending.push_back(group->recv(one, from, exchangeTag));
+    }
+    void send(const at::Tensor &tensor, int to) {
+        one[0] = tensor;
+        pending.push_back(group->send(one, to, exchangeTag));
+    }
+    void finish() {
+        for (const auto &work : pending)
+            work->wait();
+        pending.clear();
+    }
+};
+
+ProcessGroup::ProcessGroup(Place place, std::unique_ptr<Impl> impl) : m_place(place), m_impl(std::move(impl)) {}
+ProcessGroup::~ProcessGroup() = default;
+
+std::unique_ptr<ProcessGroup> ProcessGroup::meet(const std::string &host, std::uint16_t port, int listener,
+                                                 const Place &place) {
+    c10d::TCPStoreOptions options;
+    options.port = port;
+    options.isServer = place.rank == 0;
+    options.numWorkers = static_cast<std::size_t>(place.size);
+    options.timeout = place.timeout;
+    if (listener >= 0)
+        options.masterListenFd = listener;
+    auto impl = std::make_unique<Impl>();
+    impl->store = c10::make_intrusive<c10d::TCPStore>(host, options);
+    impl->group = c10::intrusive_ptr<c10d::ProcessGroupGloo>::unsafe_steal_from_new(
+        gloo(impl->store, place, isLoopback(host)).release());
+    return std::unique_ptr<ProcessGroup>(new ProcessGroup(place, std::move(impl)));
+}
+
+std::shared_ptr<ProcessGroup::Meeting> ProcessGroup::makeMeeting() { return std::make_shared<Meeting>(); }
+
+std::unique_ptr<ProcessGroup> ProcessGroup::meet(Meeting &meeting, const Place &place) {
+    auto impl = std::make_unique<Impl>();
+    impl->store = meeting.store;
+    impl->group = c10::intrusive_ptr<c10d::ProcessGroupGloo>::unsafe_steal_from_new(
+        gloo(impl->store, place, true).release());
+    return std::unique_ptr<ProcessGroup>(new ProcessGroup(place, std::move(impl)));
+}
+
+void ProcessGroup::allReduce(at::Tensor &tensor) {
+    if (m_place.size == 1)
+        return;
+    Impl &impl = *m_impl;
+    if (m_place.collectives == Collectives::Gloo) {
+        impl.one[0] = tensor;
+        impl.group->allreduce(impl.one)->wait();
+        return;
+    }
+    const at::Tensor flat = tensor.view({-1});
+    auto &buffers = impl.buffersOf(m_place.size, tensor.numel(), tensor.scalar_type()).of;
+    for (int rank = 0; rank < m_place.size; ++rank)
+        if (rank != m_place.rank)
+            impl.receive(buffers[static_cast<std::size_t>(rank)], rank);
+    for (int rank = 0; rank < m_place.size; ++rank)
+        if (rank != m_place.rank)
+            impl.send(flat, rank);
+    impl.finish();
+    if (m_place.size == 2) { // a sum of two has one order
+        flat.add_(buffers[static_cast<std::size_t>(1 - m_place.rank)]);
+        return;
+    }
+    buffers[static_cast<std::size_t>(m_place.rank)].copy_(flat);
+    flat.copy_(buffers[0]);
+    for (std::size_t rank = 1; rank < buffers.size(); ++rank)
+        flat.add_(buffers[rank]);
+}
+
+void ProcessGroup::allGatherLast(const at::Tensor &local, at::Tensor &full) {
+    const std::int64_t width = full.size(-1);
+    const std::int64_t rows = width ? full.numel() / width : 0;
+    const Interval own = chunkOf(width, m_place.size, Rank(m_place.rank));
+    if (local.dim() != full.dim() || local.size(-1) != own.size() || local.numel() != rows * own.size())
+        throw std::runtime_error("gathering " + std::to_string(width) + " columns, rank " +
+                                 std::to_string(m_place.rank) + " must have " + std::to_string(own.size()) +
+                                 ", but has " + std::to_string(local.size(-1)));
+    Impl &impl = *m_impl;
+    const std::int64_t chunk = chunkOf(width, m_place.size, Rank(0)).size(); // the longest
+    Impl::Buffers &buffers = impl.buffersOf(m_place.size, rows * chunk, local.scalar_type());
+    buffers.own.narrow(0, 0, local.numel()).copy_(local.reshape({-1}));
+    if (m_place.collectives == Collectives::Gloo) {
+        // Gloo's all-gather takes equal sizes: short chunks travel padded.
+        impl.group->_allgather_base(buffers.all, buffers.own)->wait();
+    } else {
+        exchangeParts(buffers.own, width, rows);
+    }
+    const at::Tensor columns = full.view({rows, width});
+    for (int rank = 0; rank < m_place.size; ++rank) {
+        const Interval held = chunkOf(width, m_place.size, Rank(rank));
+        const at::Tensor &from = buffers.of[static_cast<std::size_t>(rank)];
+        if (held.size() > 0)
+            columns.narrow(1, held.begin, held.size())
+                .copy_(from.narrow(0, 0, rows * held.size()).view({rows, held.size()}));
+    }
+}
+
+// One-shot: every rank sends its part, unpadded, to every other; empty parts are not sent.
+void ProcessGroup::exchangeParts(const at::Tensor &own, std::int64_t width, std::int64_t rows) {
+    Impl &impl = *m_impl;
+    auto &buffers = impl.buffersOf(m_place.size, own.numel(), own.scalar_type()).of;
+    const auto elements = [&](int rank) { return rows * chunkOf(width, m_place.size, Rank(rank)).size(); };
+    for (int rank = 0; rank < m_place.size; ++rank)
+        if (rank != m_place.rank && elements(rank) > 0) {
+            at::Tensor part = buffers[static_cast<std::size_t>(rank)].narrow(0, 0, elements(rank));
+            impl.receive(part, rank);
+        }
+    const std::int64_t mine = elements(m_place.rank);
+    for (int rank = 0; rank < m_place.size; ++rank)
+        if (rank != m_place.rank && mine > 0)
+            impl.send(own.narrow(0, 0, mine), rank);
+    impl.finish();
+    if (mine > 0)
+        buffers[static_cast<std::size_t>(m_place.rank)].narrow(0, 0, mine).copy_(own.narrow(0, 0, mine));
+}
+
+bool ProcessGroup::any(bool flag) {
+    if (m_place.size == 1)
+        return flag;
+    m_impl->flag.fill_(flag ? 1 : 0);
+    m_impl->one[0] = m_impl->flag;
+    m_impl->group->allreduce(m_impl->one)->wait(); // a sum: more than none
+    return m_impl->flag.item<std::int64_t>() > 0;
+}
+
+} // namespace tpscope

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "arch/family.h"
+#include "exec/training.h"
+#include "model/modelsource.h"
+#include "plan/resolvedplan.h"
+
+// Ranks of one model as threads of a test.
+namespace tpscope::test {
+
+struct Subject {
+    ModelDescription model;
+    WeightSource weights;
+    std::optional<BuiltinPlan> builtin;
+
+    ResolvedPlan plan(int tp, const PlanChoice &choice = {}) const {
+        return resolvePlan(model, choice, builtin ? &*builtin : nullptr, tp);
+    }
+};
+
+// Throws std::runtime_error with the error's text.
+template <typename T> T valueOf(Result<T> result) {
+    if (!result)
+        throw std::runtime_error(result.error().text());
+    return std::move(*result);
+}
+
+inline Subject openSubject(const std::string &folder) {
+    const ModelSource source = valueOf(findModel(folder));
+    ModelDescription model = valueOf(describe(valueOf(ModelConfig::load(source.configPath.string()))));
+    WeightSource weights = valueOf(WeightSource::open(source, model, 0));
+    auto builtin = loadBuiltinPlan(model.modelType);
+    return {std::move(model), std::move(weights),
+            builtin ? std::optional<BuiltinPlan>(std::move(*builtin)) : std::nullopt};
+}
+
+// By rank.
+inline std::vector<Result<TrainingResult>> train(const Subject &subject, const ResolvedPlan &plan,
+                                                 const TrainingRequest &request,
+                                                 Collectives collectives = Collectives::Gloo) {
+    const int tp = plan.tp;
+    std::vector<Result<TrainingResult>> results(static_cast<std::size_t>(tp),
+                                                fail(ErrorCode::RunFailed, "did not run"));
+    if (tp == 1) {
+        results[0] = trainRank(subject.model, plan, subject.weights, nullptr, request);
+        return results;
+    }
+    const auto meeting = ProcessGroup::makeMeeting();
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < tp; ++rank)
+        threads.emplace_back([&, rank] {
+            const auto group = ProcessGroup::meet(*meeting, {rank, tp, collectives, std::chrono::seconds(60)});
+            results[static_cast<std::size_t>(rank)] =
+                trainRank(subject.model, plan, subject.weights, group.get(), request);
+        });
+    threads.clear(); // joins
+    return results;
+}
+
+} // namespace tpscope::test
