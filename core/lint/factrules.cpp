@@ -24,7 +24,7 @@ void graphBreaks(const LintContext &context, Findings &findings) {
     addModules(context, finding, modules);
     std::vector<std::string> names;
     for (const std::string &name : finding.modules)
-        names.push_back(quoted(name));
+        names.push_back(inTicks(name));
     finding.message = "module-backward hooks break the graph of torch.compile at " + list(names) + " (" +
                       std::to_string(modules.size()) + " modules), also in inference";
     finding.fix = Fix{"use post-accumulate-grad hooks", {}};
@@ -44,7 +44,7 @@ void wholeHead(const LintContext &context, Findings &findings) {
         if (!makesLogits || !shard.rule.empty())
             continue;
         Diagnostic &finding = findings.add(
-            code::wholeHead, "no rule shards " + quoted(module) + ": every rank holds all " +
+            code::wholeHead, "no rule shards " + inTicks(module) + ": every rank holds all " +
                                  std::to_string(shard.globalShape[0]) + " x " + std::to_string(shard.globalShape[1]) +
                                  " of it, " + formatBytes(static_cast<std::uint64_t>(shard.bytes.front())));
         finding.modules = {module};
@@ -71,7 +71,7 @@ void unevenShards(const LintContext &context, Findings &findings) {
         for (std::size_t r = 0; r < std::min<std::size_t>(shard.localShapes.size(), 8); ++r)
             sizes += (r ? " + " : "") + std::to_string(shard.localShapes[r][dim]);
         Diagnostic &finding = findings.add(
-            code::uneven, quoted(genericName(shard.name)) + ": " + std::to_string(shard.globalShape[dim]) + " over " +
+            code::uneven, inTicks(genericName(shard.name)) + ": " + std::to_string(shard.globalShape[dim]) + " over " +
                               std::to_string(context.tp) + " ranks is uneven, " + sizes +
                               (shard.localShapes.size() > 8 ? " + ..." : ""));
         finding.modules = {genericName(shard.name.substr(0, shard.name.rfind('.')))};
@@ -107,7 +107,7 @@ void shareOfLayers(const LintContext &context, Findings &findings) {
     std::vector<std::string> names;
     Diagnostic &finding = findings.add(code::mostlyWhole, "");
     for (const auto &[name, bytes] : largest) {
-        names.push_back(quoted(name) + " (" + formatBytes(static_cast<std::uint64_t>(bytes)) + ")");
+        names.push_back(inTicks(name) + " (" + formatBytes(static_cast<std::uint64_t>(bytes)) + ")");
         finding.modules.push_back(name);
     }
     const auto percent = static_cast<int>(100.0 * static_cast<double>(sharded) / static_cast<double>(total));

@@ -117,7 +117,7 @@ std::string titleOf(const std::vector<RuleChange> &changes) {
         auto found = std::ranges::find(byStyle, change.style, [](const auto &entry) { return entry.first; });
         if (found == byStyle.end())
             found = byStyle.insert(byStyle.end(), {change.style, {}});
-        found->second.push_back(quoted(change.key));
+        found->second.push_back(inTicks(change.key));
     }
     std::vector<std::string> parts;
     for (const auto &[style, keys] : byStyle)

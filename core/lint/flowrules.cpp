@@ -74,7 +74,7 @@ std::optional<Told> tied(const LintContext &context, const FlowFinding &finding)
         const std::string plain = plainStyle();
         candidates.push_back({{source->name, plain}, {target->name, plain}});
         return Told{code::tiedApart,
-                    quoted(target->name) + " is tied to " + quoted(source->name) + ", but " +
+                    inTicks(target->name) + " is tied to " + inTicks(source->name) + ", but " +
                         withRule(context, sourceIndex) + " and " + withRule(context, targetIndex) +
                         " place the shared weight differently; upstream ties after sharding, so both use the placement "
                         "of the first, and " +
@@ -190,11 +190,11 @@ Told mixedTensors(const LintContext &context, const FlowFinding &finding) {
         candidates.push_back(std::move(changes));
     std::string message;
     if (parameter && parameter->distributed())
-        message = quoted(name) + (rule ? " (" + rule->rule.style + ")" : std::string()) +
+        message = inTicks(name) + (rule ? " (" + rule->rule.style + ")" : std::string()) +
                   " is sharded, a DTensor, and " + withRule(context, finding.module) +
                   " computes with plain tensors; " + consequence(finding);
     else if (parameter)
-        message = quoted(name) + " is a plain tensor and meets a DTensor in " + withRule(context, finding.module) + "; " +
+        message = inTicks(name) + " is a plain tensor and meets a DTensor in " + withRule(context, finding.module) + "; " +
                   consequence(finding);
     else
         message = "\"" + finding.operation + "\" mixes plain tensors and DTensors; " + consequence(finding);
@@ -212,9 +212,9 @@ Told callForm(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::TupleOutput:
         return {code::callForm, here + " changes the output, which is not one tensor here" + end, cancel};
     case FlowCause::OutputAttribute:
-        return {code::callForm, here + " reads " + quoted(finding.parameter) + ", which the module lacks" + end, cancel};
+        return {code::callForm, here + " reads " + inTicks(finding.parameter) + ", which the module lacks" + end, cancel};
     case FlowCause::ConfigKey:
-        return {code::missingKey, here + " needs the key " + quoted(finding.parameter) + ", and " +
+        return {code::missingKey, here + " needs the key " + inTicks(finding.parameter) + ", and " +
                                       context.model.config.fileName() + " has none" + end,
                 cancel};
     case FlowCause::SequenceInput:
@@ -255,7 +255,7 @@ Told partOfOutput(const LintContext &context, const FlowFinding &finding) {
 
 Told biasRepeated(const LintContext &context, const FlowFinding &finding) {
     return {code::biasRepeated,
-            withRule(context, finding.module) + " adds " + quoted(finding.parameter) +
+            withRule(context, finding.module) + " adds " + inTicks(finding.parameter) +
                 " on each rank before the sum: it counts " + std::to_string(context.tp) + " times",
             otherStyles(context, finding.module)};
 }

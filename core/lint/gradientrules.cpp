@@ -21,7 +21,7 @@ struct Told {
 std::string spoiled(const FlowFinding &finding) {
     std::vector<std::string> names;
     for (const std::string &name : finding.parameters) {
-        std::string generic = quoted(genericName(name));
+        std::string generic = inTicks(genericName(name));
         if (std::ranges::find(names, generic) == names.end())
             names.push_back(std::move(generic));
     }
@@ -55,11 +55,11 @@ Told share(const LintContext &context, const FlowFinding &finding) {
                 {}};
     if (style && style->hooksParameters())
         return {code::gradientShare,
-                "without hooks each rank keeps only its share of the gradient of " + quoted(finding.parameter) + " of " + here,
+                "without hooks each rank keeps only its share of the gradient of " + inTicks(finding.parameter) + " of " + here,
                 {}};
     return {code::gradientShare,
             "partial gradient: each rank sees only its own part of what " + here + " works on, and nothing sums the gradient of " +
-                quoted(finding.parameter) + " over the ranks",
+                inTicks(finding.parameter) + " over the ranks",
             {{{folded(context, finding.module), summingStyle()}}}};
 }
 
@@ -73,7 +73,7 @@ Told repeated(const LintContext &context, const FlowFinding &finding) {
                     " get wrong gradients",
                 cancel};
     return {code::gradientRepeated,
-            here + " sums the gradient of " + quoted(finding.parameter) +
+            here + " sums the gradient of " + inTicks(finding.parameter) +
                 " over the ranks, but each rank already has the whole one: " + tp + " times too large",
             cancel};
 }
@@ -99,7 +99,7 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
                 otherStyles(context, finding.module)};
     case FlowCause::WholeTraining:
         return {code::wholeInTraining,
-                quoted(folded(context, finding.module) + "." + finding.parameter) +
+                inTicks(folded(context, finding.module) + "." + finding.parameter) +
                     " is a plain tensor, and with gradients " + here + " computes with DTensors: the training forward fails",
                 otherStyles(context, finding.module)};
     default:
@@ -149,7 +149,7 @@ void accumulation(const LintContext &context, Findings &findings) {
     addModules(context, diagnostic, modules);
     std::vector<std::string> names;
     for (const std::string &name : diagnostic.modules)
-        names.push_back(quoted(name));
+        names.push_back(inTicks(name));
     diagnostic.message = context.options.hooks + " hooks sum the accumulated gradient in each of " +
                          std::to_string(steps) + " backwards: that of " + list(names) + " becomes " + ratio +
                          " times the right sum";

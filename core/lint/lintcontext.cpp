@@ -40,11 +40,11 @@ std::string folded(const LintContext &context, ModuleIndex module) {
     return self.name.empty() ? self.className : genericName(self.name);
 }
 
-std::string quoted(std::string_view text) { return "`" + std::string(text) + "`"; }
+std::string inTicks(std::string_view text) { return "`" + std::string(text) + "`"; }
 
 std::string withRule(const LintContext &context, ModuleIndex module) {
     const EffectiveRule *rule = context.plan.ruleOfModule(module);
-    return quoted(folded(context, module)) + " (" + (rule ? rule->rule.style : std::string("no rule")) + ")";
+    return inTicks(folded(context, module)) + " (" + (rule ? rule->rule.style : std::string("no rule")) + ")";
 }
 
 std::string list(const std::vector<std::string> &items) {

@@ -64,7 +64,7 @@ void tellFacts(const LintContext &context, Findings &findings);
 
 // "model.layers.*.mlp.down_proj", in code quotes when shown.
 std::string folded(const LintContext &context, ModuleIndex module);
-std::string quoted(std::string_view text); // `text`
+std::string inTicks(std::string_view text); // `text`
 // "`model.layers.*.mlp.down_proj` (rowwise)", "(no rule)".
 std::string withRule(const LintContext &context, ModuleIndex module);
 std::string list(const std::vector<std::string> &items); // "a, b and c"

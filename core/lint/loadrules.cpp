@@ -50,8 +50,8 @@ void documentFacts(const LintContext &context, Findings &findings) {
     if (!document)
         return;
     if (document->modelType && *document->modelType != context.model.modelType)
-        findings.add(code::otherModel, "the plan was written for " + quoted(*document->modelType) + ", the model is " +
-                                           quoted(context.model.modelType));
+        findings.add(code::otherModel, "the plan was written for " + inTicks(*document->modelType) + ", the model is " +
+                                           inTicks(context.model.modelType));
     if (!document->tpPlanIsMapping)
         findings.add(code::planIgnored,
                      "tp_plan is no mapping: upstream ignores it and uses the built-in plan, as for \"auto\"");
@@ -65,7 +65,7 @@ void duplicateKeys(const LintContext &context, Findings &findings) {
             lines.push_back(std::to_string(document->rules[index].keySpan.line));
         const PlanRule &last = document->rules[group.back()];
         Diagnostic &finding =
-            findings.add(code::duplicateKey, "the key " + quoted(last.key) + " stands on lines " + list(lines) +
+            findings.add(code::duplicateKey, "the key " + inTicks(last.key) + " stands on lines " + list(lines) +
                                                  "; only the last one counts (" + last.style + ")");
         finding.rule = last.key;
         finding.span = last.keySpan;
@@ -81,7 +81,7 @@ void unknownStyles(const LintContext &context, Findings &findings) {
         std::string message = rule.rule.styleIsText
                                   ? "unknown style \"" + shortened(rule.rule.style) + "\""
                                   : "the style must be text, found " + shortened(rule.rule.style);
-        message += " for " + quoted(rule.rule.key) + nameInFile(context, rule.rule);
+        message += " for " + inTicks(rule.rule.key) + nameInFile(context, rule.rule);
         if (!nearestName.empty())
             message += "; nearest: " + nearestName;
         if (first) {
@@ -133,7 +133,7 @@ Correction correct(const LintContext &context, const std::string &key, const std
     if (known(prefixed))
         return {prefixed, code::missingPrefix, "keys are full names and begin with `" + context.model.baseModelPrefix + ".`"};
     const std::string near = nearest(key, names);
-    return {near, code::unmatchedKey, near.empty() ? std::string() : "nearest: " + quoted(near)};
+    return {near, code::unmatchedKey, near.empty() ? std::string() : "nearest: " + inTicks(near)};
 }
 
 void unmatchedKeys(const LintContext &context, Findings &findings) {
@@ -151,7 +151,7 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
             names = allNames(context);
         const Correction correction = correct(context, rule.rule.key, names);
         const bool refused = rule.rule.origin == RuleOrigin::File && !rule.overridesInherited;
-        std::string message = "the key " + quoted(shortened(rule.rule.key, 100)) + nameInFile(context, rule.rule) +
+        std::string message = "the key " + inTicks(shortened(rule.rule.key, 100)) + nameInFile(context, rule.rule) +
                               " matches nothing in " + context.model.className;
         if (!correction.reason.empty())
             message += ": " + correction.reason;
@@ -169,7 +169,7 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
             return other.documentIndex && other.rule.key == correction.key;
         });
         if (document && rule.documentIndex && !correction.key.empty() && !taken)
-            finding.fix = Fix{"rename the key to " + quoted(correction.key),
+            finding.fix = Fix{"rename the key to " + inTicks(correction.key),
                               {renameKeyEdit(*document, *rule.documentIndex, correction.key)}};
     }
     if (!unmatchedConfig.empty() && !configMatches)
@@ -184,7 +184,7 @@ void expertRules(const LintContext &context, Findings &findings) {
         if (!rule.style || !rule.style->expertParallel || !rule.matches)
             continue;
         Diagnostic &finding =
-            findings.add(code::expertStyle, quoted(rule.rule.style) + " on " + quoted(rule.rule.key) +
+            findings.add(code::expertStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
                                                 " is an expert-parallel style and belongs in ep_plan, not in tp_plan");
         blame(finding, rule);
         addModules(context, finding, rule.modules);
@@ -192,7 +192,7 @@ void expertRules(const LintContext &context, Findings &findings) {
             findings.reject();
     }
     for (const PlanRule &rule : context.plan.epUnmatched) {
-        Diagnostic &finding = findings.add(code::unmatchedKey, "the key " + quoted(rule.key) +
+        Diagnostic &finding = findings.add(code::unmatchedKey, "the key " + inTicks(rule.key) +
                                                                    " of ep_plan matches nothing in " +
                                                                    context.model.className);
         finding.rule = rule.key;
@@ -219,7 +219,7 @@ std::string refusal(const LintContext &context, const EffectiveRule &rule) {
         if (!parameter)
             continue;
         if (style.needsTwoDims && parameter->shape.size() < 2)
-            return quoted(genericName(name)) + " has one dimension, the style cuts the second";
+            return inTicks(genericName(name)) + " has one dimension, the style cuts the second";
         if (style.evenOnly && owner->attributes.contains("num_experts") && !parameter->shape.empty() &&
             parameter->shape.front() % context.tp != 0)
             return std::to_string(parameter->shape.front()) + " experts cannot be dealt out evenly to " +
@@ -235,8 +235,8 @@ void refusedStyles(const LintContext &context, Findings &findings) {
         const std::string reason = refusal(context, rule);
         if (reason.empty())
             continue;
-        Diagnostic &finding = findings.add(code::refusedStyle, quoted(rule.rule.style) + " on " +
-                                                                   quoted(rule.rule.key) + " is refused at load: " + reason);
+        Diagnostic &finding = findings.add(code::refusedStyle, inTicks(rule.rule.style) + " on " +
+                                                                   inTicks(rule.rule.key) + " is refused at load: " + reason);
         blame(finding, rule);
         if (rule.rule.styleSpan.valid())
             finding.span = rule.rule.styleSpan;
