@@ -28,10 +28,12 @@ constexpr auto kMarkName = "TPSCOPE_CHILD_MARK=";
 std::string newMark() {
     static std::atomic<unsigned> counter{0};
     const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    return kMarkName + std::to_string(::getpid()) + "-" + std::to_string(now) + "-" + std::to_string(counter++);
+    return kMarkName + std::to_string(::getpid()) + "-" + std::to_string(now) + "-" +
+           std::to_string(counter++);
 }
 
-std::vector<std::string> environmentWith(const std::map<std::string, std::string> &added, const std::string &mark) {
+std::vector<std::string> environmentWith(const std::map<std::string, std::string> &added,
+                                         const std::string &mark) {
     std::vector<std::string> all;
     for (char **entry = environ; *entry; ++entry) {
         const std::string text = *entry;
@@ -57,9 +59,10 @@ int openForWriting(const fs::path &path) {
     return ::open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
-// What runs between fork and exec: async-signal-safe calls only, since other threads may hold locks.
-[[noreturn]] void becomeProgram(char *const *arguments, char *const *environment, int out, int err, int report,
-                                pid_t parent) {
+// What runs between fork and exec: async-signal-safe calls only, since other threads may hold
+// locks.
+[[noreturn]] void becomeProgram(char *const *arguments, char *const *environment, int out, int err,
+                                int report, pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent)
@@ -106,7 +109,8 @@ Result<ChildProcess> ChildProcess::start(const Options &options) {
     if (out < 0 || err < 0 || ::pipe2(report, O_CLOEXEC) != 0) {
         const std::string why = std::strerror(errno);
         closeAll();
-        return fail(ErrorCode::RunFailed, "cannot prepare to start " + options.arguments[0] + ": " + why);
+        return fail(ErrorCode::RunFailed,
+                    "cannot prepare to start " + options.arguments[0] + ": " + why);
     }
     const pid_t parent = ::getpid();
     child.m_pid = ::fork();
@@ -121,12 +125,14 @@ Result<ChildProcess> ChildProcess::start(const Options &options) {
     }
     closeAll();
     if (why != 0)
-        return fail(ErrorCode::RunFailed, "cannot start " + options.arguments[0] + ": " + std::strerror(why));
+        return fail(ErrorCode::RunFailed,
+                    "cannot start " + options.arguments[0] + ": " + std::strerror(why));
     return child;
 }
 
 ChildProcess::ChildProcess(ChildProcess &&other) noexcept
-    : m_pid(std::exchange(other.m_pid, -1)), m_status(other.m_status), m_mark(std::exchange(other.m_mark, {})) {}
+    : m_pid(std::exchange(other.m_pid, -1)), m_status(other.m_status),
+      m_mark(std::exchange(other.m_mark, {})) {}
 
 ChildProcess &ChildProcess::operator=(ChildProcess &&other) noexcept {
     if (this != &other) {

@@ -11,9 +11,10 @@
 
 namespace tpscope {
 
-// A program and everything it starts. Each descendant inherits a mark in its environment, so that killAll() also finds
-// those that moved to a session of their own, as the ranks of torchrun do. The kernel kills the program when the thread
-// that started it ends. Move-only; the destructor kills what is left. One thread at a time. Linux.
+// A program and everything it starts. Each descendant inherits a mark in its environment, so that
+// killAll() also finds those that moved to a session of their own, as the ranks of torchrun do. The
+// kernel kills the program when the thread that started it ends. Move-only; the destructor kills
+// what is left. One thread at a time. Linux.
 class ChildProcess {
 public:
     struct Options {
@@ -29,9 +30,10 @@ public:
     ChildProcess &operator=(ChildProcess &&other) noexcept;
     ~ChildProcess();
 
-    bool running();                              // reaps it when it has ended
-    int exitStatus() const { return m_status; }  // 0..255, or 128 + signal; -1 while running
-    // Kills the program and all its descendants and waits (up to 5 s) until none is left. Harmless when all ended.
+    bool running();                             // reaps it when it has ended
+    int exitStatus() const { return m_status; } // 0..255, or 128 + signal; -1 while running
+    // Kills the program and all its descendants and waits (up to 5 s) until none is left. Harmless
+    // when all ended.
     void killAll();
 
 private:

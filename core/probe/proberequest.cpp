@@ -49,7 +49,8 @@ Result<fs::path> modelFolder(const RunInput &input, const ProbePaths &paths) {
 
 } // namespace
 
-Result<nlohmann::json> probeRequest(const RunInput &input, const ProbePaths &paths, bool waitForGo) {
+Result<nlohmann::json> probeRequest(const RunInput &input, const ProbePaths &paths,
+                                    bool waitForGo) {
     const RunConfig &config = input.config;
     const auto plan = planRequest(config);
     if (!plan)
@@ -71,7 +72,8 @@ Result<nlohmann::json> probeRequest(const RunInput &input, const ProbePaths &pat
         {"hooks", std::string(name(config.hooks))},
         {"execution", config.compile ? "compile" : "eager"},
         {"compile_backend", config.compileBackend},
-        {"attention", config.attention.empty() ? nlohmann::json() : nlohmann::json(config.attention)},
+        {"attention",
+         config.attention.empty() ? nlohmann::json() : nlohmann::json(config.attention)},
         {"dtype", std::string(torchName(input.model.dtype))},
         {"input_ids", config.inputIds},
         {"new_tokens", config.newTokens},

@@ -18,13 +18,17 @@ struct ProbePaths {
     std::filesystem::path go() const { return folder / "go"; }
     std::filesystem::path logits() const { return folder / "logits.safetensors"; }
     std::filesystem::path weights() const { return folder / "weights"; }
+    std::filesystem::path temporary() const {
+        return folder / "tmp";
+    } // TMPDIR of all its processes
     std::filesystem::path output() const { return folder / "stdout"; }
     std::filesystem::path errors() const { return folder / "stderr"; }
 };
 
-// The request of resources/probe/tpscope_probe.py (described at its top). waitForGo: the caller permits each repeat.
-// Writes random weights into paths.weights() when the model is a config alone: the same numbers as every other backend.
-// Errors: Unsupported (random weights larger than the memory at hand), BadInput (the plan's document), RunFailed.
+// The request of resources/probe/tpscope_probe.py (described at its top). waitForGo: the caller
+// permits each repeat. Writes random weights into paths.weights() when the model is a config alone:
+// the same numbers as every other backend. Errors: Unsupported (random weights larger than the
+// memory at hand), BadInput (the plan's document), RunFailed.
 Result<nlohmann::json> probeRequest(const RunInput &input, const ProbePaths &paths, bool waitForGo);
 
 } // namespace tpscope

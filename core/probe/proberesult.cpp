@@ -26,8 +26,10 @@ std::vector<ProbeRepeat> repeatsOf(const Json &latency) {
 void addSamples(const std::vector<ProbeRepeat> &repeats, const RunConfig &config, RunTrace &trace) {
     for (const ProbeRepeat &repeat : repeats) {
         trace.timeToFirstTokenMs.push_back(repeat.firstTokenMs);
-        const auto warmup = std::min<std::size_t>(std::max(0, config.warmupTokens), repeat.stepMs.size());
-        trace.tokenMs.insert(trace.tokenMs.end(), repeat.stepMs.begin() + static_cast<std::ptrdiff_t>(warmup),
+        const auto warmup =
+            std::min<std::size_t>(std::max(0, config.warmupTokens), repeat.stepMs.size());
+        trace.tokenMs.insert(trace.tokenMs.end(),
+                             repeat.stepMs.begin() + static_cast<std::ptrdiff_t>(warmup),
                              repeat.stepMs.end());
     }
     if (config.eventsWanted)
@@ -62,8 +64,9 @@ void addEnvironment(const Json &result, RunTrace &trace) {
     out.notes["hooks"] = result.at("hooks").at("how").get<std::string>();
     const int cores = environment.at("cores").get<int>();
     if (trace.tp * out.threads > cores)
-        out.notes["oversubscribed"] = std::to_string(trace.tp) + " ranks of " + std::to_string(out.threads) +
-                                      " threads on " + std::to_string(cores) + " cores";
+        out.notes["oversubscribed"] = std::to_string(trace.tp) + " ranks of " +
+                                      std::to_string(out.threads) + " threads on " +
+                                      std::to_string(cores) + " cores";
 }
 
 void addStatements(const Json &result, RunTrace &trace) {
@@ -71,11 +74,14 @@ void addStatements(const Json &result, RunTrace &trace) {
     trace.statements.push_back("hooks " + hooks.at("mode").get<std::string>() + ": " +
                                hooks.at("how").get<std::string>());
     if (result.at("environment").at("execution") == "compile")
-        trace.statements.push_back("the prefill runs in eager, the decode steps under torch.compile");
+        trace.statements.push_back(
+            "the prefill runs in eager, the decode steps under torch.compile");
     if (!result.value("outputs_stable", true))
         trace.statements.push_back("output ids differ between repeats");
-    if (const Json graphs = result.value("graphs", Json::object()); !graphs.value("ranks_agree", true))
-        trace.statements.push_back("the ranks compiled different graphs; the numbers are those of rank 0");
+    if (const Json graphs = result.value("graphs", Json::object());
+        !graphs.value("ranks_agree", true))
+        trace.statements.push_back(
+            "the ranks compiled different graphs; the numbers are those of rank 0");
     for (const Json &warning : result.value("warnings", Json::array()))
         trace.statements.push_back("transformers warns: " + warning.get<std::string>());
 }
@@ -89,7 +95,8 @@ RunTrace readTrace(const Json &result, const RunConfig &config) {
     const Json &latency = result.at("latency");
     addSamples(repeatsOf(latency), config, trace);
     if (latency.at("launches_per_step").is_number())
-        trace.launchesPerToken = static_cast<int>(std::lround(latency.at("launches_per_step").get<double>()));
+        trace.launchesPerToken =
+            static_cast<int>(std::lround(latency.at("launches_per_step").get<double>()));
     const Json &registered = result.at("hooks").at("after_decode");
     for (const auto &[kind, count] : registered.items())
         trace.hooksRegistered += count.get<int>();
@@ -147,11 +154,13 @@ Result<RunTrace> traceOfResult(const Json &result, const RunConfig &config) {
     try {
         return readTrace(result, config);
     } catch (const Json::exception &error) {
-        return fail(ErrorCode::RunFailed, std::string("the transformers run's result lacks a value: ") + error.what());
+        return fail(ErrorCode::RunFailed,
+                    std::string("the transformers run's result lacks a value: ") + error.what());
     }
 }
 
-RunTrace partialTrace(const std::vector<ProbeRepeat> &repeats, const RunConfig &config, const std::string &why) {
+RunTrace partialTrace(const std::vector<ProbeRepeat> &repeats, const RunConfig &config,
+                      const std::string &why) {
     RunTrace trace = emptyTrace(config);
     addSamples(repeats, config, trace);
     trace.partial = why;

@@ -25,20 +25,37 @@ Result<fs::path> privateFolder() {
 std::vector<std::string> commandLine(const fs::path &python, const ProbePaths &paths, int tp) {
     std::vector<std::string> words = {python.string()};
     if (tp > 1)
-        for (const auto &word : {std::string("-m"), std::string("torch.distributed.run"), std::string("--standalone"),
-                                 "--nproc-per-node=" + std::to_string(tp)})
+        for (const auto &word :
+             {std::string("-m"), std::string("torch.distributed.run"), std::string("--standalone"),
+              std::string("--local-addr=127.0.0.1"), "--nproc-per-node=" + std::to_string(tp)})
             words.push_back(word);
     words.push_back((resourceDir() / "probe" / "tpscope_probe.py").string());
     words.push_back("--request=" + paths.request().string());
     return words;
 }
 
-std::map<std::string, std::string> environmentFor(const RunConfig &config) {
+// Compiled kernels are kept for the next run, out of the temporary folder that this one leaves
+// nothing in.
+std::string kernelCache(const ProbePaths &paths) {
+    if (const char *given = std::getenv("TORCHINDUCTOR_CACHE_DIR"); given && *given)
+        return given;
+    if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+        return (fs::path(cache) / "tpscope" / "inductor").string();
+    if (const char *home = std::getenv("HOME"); home && *home)
+        return (fs::path(home) / ".cache" / "tpscope" / "inductor").string();
+    return (paths.temporary() / "inductor").string();
+}
+
+std::map<std::string, std::string> environmentFor(const RunConfig &config,
+                                                  const ProbePaths &paths) {
     return {
+        {"TMPDIR", paths.temporary().string()}, // of torchrun, compilers and ranks alike
+        {"TORCHINDUCTOR_CACHE_DIR", kernelCache(paths)},
         {"OMP_NUM_THREADS", std::to_string(std::max(1, config.threads))},
         {"HF_HUB_OFFLINE", "1"},
         {"PYTHONUNBUFFERED", "1"},
-        {"PYTHONDONTWRITEBYTECODE", "1"}, // the script's folder may be read-only, and is never ours to litter
+        {"PYTHONDONTWRITEBYTECODE",
+         "1"}, // the script's folder may be read-only, and is never ours to litter
         {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
     };
 }
@@ -50,7 +67,8 @@ std::string firstWords(const std::string &text, std::size_t limit = 700) {
     return line.size() <= limit ? line : line.substr(0, limit) + " ...";
 }
 
-// What torchrun says about the rank that failed first: "rank : 1 (local_rank: 1)", "exitcode : -9 (pid: 7)".
+// What torchrun says about the rank that failed first: "rank : 1 (local_rank: 1)", "exitcode : -9
+// (pid: 7)".
 std::string deadRank(const std::string &errors) {
     const auto after = [&](const std::string &key) -> std::string {
         const auto at = errors.rfind(key);
@@ -69,16 +87,19 @@ std::string deadRank(const std::string &errors) {
     const std::string rank = after("\n  rank "), code = after("\n  exitcode ");
     if (rank.empty())
         return {};
-    return "rank " + rank + (code.rfind('-', 0) == 0 ? " was killed by signal " + code.substr(1)
-                                                     : " ended with exit code " + code);
+    return "rank " + rank +
+           (code.rfind('-', 0) == 0 ? " was killed by signal " + code.substr(1)
+                                    : " ended with exit code " + code);
 }
 
-// The last line that is no part of torchrun's table: where Python and the C++ runtime leave their last words.
+// The last line that is no part of torchrun's table: where Python and the C++ runtime leave their
+// last words.
 std::string lastWords(const std::string &errors) {
     std::istringstream lines(errors);
     std::string found;
     for (std::string line; std::getline(lines, line);)
-        if (line.find("Error") != std::string::npos && line.find("ChildFailedError") == std::string::npos)
+        if (line.find("Error") != std::string::npos &&
+            line.find("ChildFailedError") == std::string::npos)
             found = line;
     return firstWords(found, 300);
 }
@@ -92,16 +113,20 @@ ErrorCode codeOfStage(const std::string &stage) {
 Error errorOf(const nlohmann::json &result) {
     const std::string stage = result.value("stage", "run-failed");
     const auto environment = result.value("environment", nlohmann::json::object());
-    const std::string version = "transformers " + environment.value("transformers", std::string("(unknown version)"));
-    const std::string what = result.value("type", std::string()) + ": " + firstWords(result.value("message", std::string()));
+    const std::string version =
+        "transformers " + environment.value("transformers", std::string("(unknown version)"));
+    const std::string what = result.value("type", std::string()) + ": " +
+                             firstWords(result.value("message", std::string()));
     const std::string rank = "rank " + std::to_string(result.value("rank", 0));
     if (stage == "rejected")
         return {codeOfStage(stage), version + " rejects the plan at load: " + what, std::nullopt};
     if (stage == "forward-error")
-        return {codeOfStage(stage), version + " fails in the first forward, on " + rank + ": " + what, std::nullopt};
+        return {codeOfStage(stage),
+                version + " fails in the first forward, on " + rank + ": " + what, std::nullopt};
     if (stage == "load-error")
         return {codeOfStage(stage), version + " cannot load the model: " + what, std::nullopt};
-    return {codeOfStage(stage), "the transformers run failed (" + stage + ") on " + rank + ": " + what, std::nullopt};
+    return {codeOfStage(stage),
+            "the transformers run failed (" + stage + ") on " + rank + ": " + what, std::nullopt};
 }
 
 } // namespace
@@ -119,11 +144,13 @@ Result<ProbeSession> ProbeSession::start(const RunInput &input, std::string labe
     const auto request = probeRequest(input, session.m_paths, waitForGo);
     if (!request)
         return tl::unexpected(request.error());
+    std::error_code ec;
+    fs::create_directory(session.m_paths.temporary(), ec);
     if (auto written = writeFileAtomically(session.m_paths.request(), request->dump(1)); !written)
         return tl::unexpected(written.error());
     ChildProcess::Options options;
     options.arguments = commandLine(*python, session.m_paths, input.config.tp);
-    options.environment = environmentFor(input.config);
+    options.environment = environmentFor(input.config, session.m_paths);
     options.output = session.m_paths.output();
     options.errors = session.m_paths.errors();
     auto child = ChildProcess::start(options);
@@ -134,10 +161,10 @@ Result<ProbeSession> ProbeSession::start(const RunInput &input, std::string labe
 }
 
 ProbeSession::ProbeSession(ProbeSession &&other) noexcept
-    : m_paths(std::exchange(other.m_paths, {})), m_child(std::exchange(other.m_child, std::nullopt)),
-      m_label(std::move(other.m_label)), m_eventsRead(other.m_eventsRead), m_ready(other.m_ready),
-      m_phase(std::move(other.m_phase)), m_message(std::move(other.m_message)),
-      m_repeats(std::move(other.m_repeats)) {}
+    : m_paths(std::exchange(other.m_paths, {})),
+      m_child(std::exchange(other.m_child, std::nullopt)), m_label(std::move(other.m_label)),
+      m_eventsRead(other.m_eventsRead), m_ready(other.m_ready), m_phase(std::move(other.m_phase)),
+      m_message(std::move(other.m_message)), m_repeats(std::move(other.m_repeats)) {}
 
 ProbeSession::~ProbeSession() {
     if (m_child)
@@ -148,7 +175,8 @@ ProbeSession::~ProbeSession() {
 }
 
 bool ProbeSession::poll(EventSink &sink) {
-    const bool running = m_child->running(); // before reading: what was written last is read in this call
+    const bool running =
+        m_child->running(); // before reading: what was written last is read in this call
     readEvents(sink);
     return running;
 }
@@ -189,14 +217,17 @@ Result<void> ProbeSession::allowRepeats(int count) {
     return writeFileAtomically(m_paths.go(), std::to_string(count));
 }
 
-std::string ProbeSession::lastPhase() const { return m_message.empty() ? m_phase : m_phase + ": " + m_message; }
+std::string ProbeSession::lastPhase() const {
+    return m_message.empty() ? m_phase : m_phase + ": " + m_message;
+}
 
 Result<nlohmann::json> ProbeSession::result() const {
     const auto text = readFile(m_paths.result());
     if (text) {
         auto result = nlohmann::json::parse(*text, nullptr, false);
         if (!result.is_object())
-            return fail(ErrorCode::RunFailed, "the transformers run left a result that cannot be read");
+            return fail(ErrorCode::RunFailed,
+                        "the transformers run left a result that cannot be read");
         if (result.value("stage", std::string()) == "done")
             return result;
         return tl::unexpected(errorOf(result));

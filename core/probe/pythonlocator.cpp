@@ -15,15 +15,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr auto kAdvice = "run ./bootstrap, which makes build/venv with both, or set TPSCOPE_PYTHON to a Python that "
-                         "has torch and transformers";
+constexpr auto kAdvice =
+    "run ./bootstrap, which makes build/venv with both, or set TPSCOPE_PYTHON to a Python that "
+    "has torch and transformers";
 
-bool isExecutable(const fs::path &path) { return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path); }
+bool isExecutable(const fs::path &path) {
+    return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path);
+}
 
 // Asks the interpreter where the packages are without importing them.
 bool hasPackages(const fs::path &python) {
-    constexpr auto question = "import sys, importlib.util as u\n"
-                              "sys.exit(not all(u.find_spec(n) for n in ('torch', 'transformers')))";
+    constexpr auto question =
+        "import sys, importlib.util as u\n"
+        "sys.exit(not all(u.find_spec(n) for n in ('torch', 'transformers')))";
     ChildProcess::Options options;
     options.arguments = {python.string(), "-c", question};
     auto child = ChildProcess::start(options);
@@ -66,19 +70,22 @@ Result<fs::path> findPython() {
     if (const char *given = std::getenv("TPSCOPE_PYTHON"); given && *given) {
         if (!isExecutable(given))
             return fail(ErrorCode::Unsupported, "TPSCOPE_PYTHON is \"" + std::string(given) +
-                                                    "\", which is no program that can be run; " + kAdvice);
+                                                    "\", which is no program that can be run; " +
+                                                    kAdvice);
         if (!hasPackages(given))
             return fail(ErrorCode::Unsupported, "TPSCOPE_PYTHON is \"" + std::string(given) +
-                                                    "\", which has no torch or no transformers; " + kAdvice);
+                                                    "\", which has no torch or no transformers; " +
+                                                    kAdvice);
         return fs::path(given);
     }
     for (const auto &candidates : {besideProgram(), onPath()})
         for (const fs::path &candidate : candidates)
             if (isExecutable(candidate) && hasPackages(candidate))
                 return candidate;
-    return fail(ErrorCode::Unsupported,
-                "the transformers backend needs a Python with torch and transformers and found none; " +
-                    std::string(kAdvice));
+    return fail(
+        ErrorCode::Unsupported,
+        "the transformers backend needs a Python with torch and transformers and found none; " +
+            std::string(kAdvice));
 }
 
 } // namespace tpscope

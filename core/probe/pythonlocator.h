@@ -7,10 +7,10 @@
 
 namespace tpscope {
 
-// The Python that runs the transformers backend: $TPSCOPE_PYTHON; else venv/bin/python in the folder of the program or
-// one of its next two parents (the build folder); else a python3 of $PATH. Each must be able to find torch and
-// transformers (which are not imported here: that takes seconds). Blocking, some 0.1 s; thread-safe.
-// Errors: Unsupported, with what to set or install.
+// The Python that runs the transformers backend: $TPSCOPE_PYTHON; else venv/bin/python in the
+// folder of the program or one of its next two parents (the build folder); else a python3 of $PATH.
+// Each must be able to find torch and transformers (which are not imported here: that takes
+// seconds). Blocking, some 0.1 s; thread-safe. Errors: Unsupported, with what to set or install.
 Result<std::filesystem::path> findPython();
 
 } // namespace tpscope

@@ -41,7 +41,8 @@ std::vector<NamedParameter> storedParameters(const ModelDescription &model) {
     std::vector<NamedParameter> found;
     for (const Module &module : model.tree.modules)
         for (const Parameter &parameter : module.parameters) {
-            std::string name = module.name.empty() ? parameter.name : module.name + "." + parameter.name;
+            std::string name =
+                module.name.empty() ? parameter.name : module.name + "." + parameter.name;
             if (!tied.contains(name))
                 found.push_back({std::move(name), &parameter});
         }
@@ -65,11 +66,13 @@ Result<void> checkRoom(std::uint64_t bytes, const fs::path &folder) {
 
 } // namespace
 
-Result<void> writeRandomModel(const ModelDescription &model, std::uint64_t seed, const fs::path &folder) {
+Result<void> writeRandomModel(const ModelDescription &model, std::uint64_t seed,
+                              const fs::path &folder) {
     std::error_code ec;
     fs::create_directories(folder, ec);
     if (ec)
-        return fail(ErrorCode::RunFailed, "cannot make a folder for random weights: " + ec.message(),
+        return fail(ErrorCode::RunFailed,
+                    "cannot make a folder for random weights: " + ec.message(),
                     Location{folder.string()});
     const std::vector<NamedParameter> parameters = storedParameters(model);
     std::uint64_t elements = 0;
@@ -84,12 +87,14 @@ Result<void> writeRandomModel(const ModelDescription &model, std::uint64_t seed,
     for (const NamedParameter &entry : parameters) {
         const Parameter &parameter = *entry.parameter;
         const auto count = static_cast<std::uint64_t>(elementCount(parameter.shape));
-        RandomTensor(seed, entry.name, parameter.initMean, parameter.initStd).fill(0, count, numbers.data() + begin);
+        RandomTensor(seed, entry.name, parameter.initMean, parameter.initStd)
+            .fill(0, count, numbers.data() + begin);
         tensors.push_back({entry.name, DType::F32, parameter.shape,
                            std::as_bytes(std::span(numbers).subspan(begin, count))});
         begin += count;
     }
-    if (auto written = writeFileAtomically(folder / "config.json", model.config.json().dump(1)); !written)
+    if (auto written = writeFileAtomically(folder / "config.json", model.config.json().dump(1));
+        !written)
         return written;
     return writeSafetensors(folder / "model.safetensors", tensors);
 }

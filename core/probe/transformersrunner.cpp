@@ -23,7 +23,8 @@ struct Limits {
     std::chrono::seconds timeout;
 };
 
-// Polls until `reached` or the probe's end. Errors: Cancelled, RunFailed at the time-out; the probe is dead then.
+// Polls until `reached` or the probe's end. Errors: Cancelled, RunFailed at the time-out; the probe
+// is dead then.
 Result<void> pollUntil(ProbeSession &session, EventSink &sink, const Limits &limits,
                        const std::function<bool()> &reached) {
     for (;;) {
@@ -32,13 +33,14 @@ Result<void> pollUntil(ProbeSession &session, EventSink &sink, const Limits &lim
             return {};
         if (limits.stop.stop_requested()) {
             session.kill();
-            return fail(ErrorCode::Cancelled, "cancelled while the transformers run was at " + session.lastPhase());
+            return fail(ErrorCode::Cancelled,
+                        "cancelled while the transformers run was at " + session.lastPhase());
         }
         if (Clock::now() > limits.deadline) {
             session.kill();
             return fail(ErrorCode::RunFailed, "the transformers run did not end within " +
-                                                  std::to_string(limits.timeout.count()) + " s; it was at " +
-                                                  session.lastPhase());
+                                                  std::to_string(limits.timeout.count()) +
+                                                  " s; it was at " + session.lastPhase());
         }
         std::this_thread::sleep_for(kPollInterval);
     }
@@ -48,16 +50,18 @@ Result<void> keepLogits(const ProbeSession &session, const RunConfig &config) {
     if (config.logitsFile.empty())
         return {};
     std::error_code ec;
-    fs::copy_file(session.paths().logits(), config.logitsFile, fs::copy_options::overwrite_existing, ec);
+    fs::copy_file(session.paths().logits(), config.logitsFile, fs::copy_options::overwrite_existing,
+                  ec);
     if (ec)
         return fail(ErrorCode::RunFailed, "the logits could not be written: " + ec.message(),
                     Location{config.logitsFile});
     return {};
 }
 
-// The trace of a probe that has ended, or whose wait ended with an error. Samples of a failed run are kept.
-Result<RunTrace> conclude(ProbeSession &session, const Result<void> &waited, const RunConfig &config,
-                          EventSink &sink) {
+// The trace of a probe that has ended, or whose wait ended with an error. Samples of a failed run
+// are kept.
+Result<RunTrace> conclude(ProbeSession &session, const Result<void> &waited,
+                          const RunConfig &config, EventSink &sink) {
     const auto failed = [&](const Error &error) -> Result<RunTrace> {
         if (error.code == ErrorCode::RunFailed && !session.repeats().empty())
             return partialTrace(session.repeats(), config, error.message);
@@ -97,12 +101,15 @@ Result<ProbeSession> startReady(const RunInput &input, const std::string &label,
 }
 
 // Lets both make one repeat after the other. Errors: a probe ended early, time-out, Cancelled.
-Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink &sink, const Limits &limits) {
+Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink &sink,
+                       const Limits &limits) {
     for (int repeat = 0; repeat < repeats; ++repeat)
         for (ProbeSession *session : {&a, &b}) {
             if (auto allowed = session->allowRepeats(repeat + 1); !allowed)
                 return allowed;
-            const auto done = [&] { return session->repeats().size() > static_cast<std::size_t>(repeat); };
+            const auto done = [&] {
+                return session->repeats().size() > static_cast<std::size_t>(repeat);
+            };
             if (auto waited = pollUntil(*session, sink, limits, done); !waited)
                 return waited;
             if (done())
@@ -116,7 +123,8 @@ Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink 
 
 } // namespace
 
-Result<RunTrace> TransformersRunner::run(const RunInput &input, EventSink &sink, std::stop_token stop) {
+Result<RunTrace> TransformersRunner::run(const RunInput &input, EventSink &sink,
+                                         std::stop_token stop) {
     const Limits limits = limitsFor(std::move(stop), input.config.timeout);
     auto session = ProbeSession::start(input, "", false);
     if (!session)
@@ -125,9 +133,8 @@ Result<RunTrace> TransformersRunner::run(const RunInput &input, EventSink &sink,
     return conclude(*session, waited, input.config, sink);
 }
 
-Result<std::pair<RunTrace, RunTrace>> TransformersRunner::runInterleaved(const RunInput &before,
-                                                                         const RunInput &after, EventSink &sink,
-                                                                         std::stop_token stop) {
+Result<RunPair> TransformersRunner::runInterleaved(const RunInput &before, const RunInput &after,
+                                                   EventSink &sink, std::stop_token stop) {
     if (before.config.repeat != after.config.repeat)
         return fail(ErrorCode::Usage, "interleaved runs need the same number of repeats");
     const Limits limits = limitsFor(std::move(stop), before.config.timeout + after.config.timeout);
@@ -142,8 +149,8 @@ Result<std::pair<RunTrace, RunTrace>> TransformersRunner::runInterleaved(const R
         const Error &error = turns.error();
         if (error.code != ErrorCode::RunFailed || a->repeats().empty() || b->repeats().empty())
             return tl::unexpected(error);
-        return std::pair{partialTrace(a->repeats(), before.config, error.message),
-                         partialTrace(b->repeats(), after.config, error.message)};
+        return RunPair{{partialTrace(a->repeats(), before.config, error.message)},
+                       {partialTrace(b->repeats(), after.config, error.message)}};
     }
     const auto never = [] { return false; };
     auto traceA = conclude(*a, pollUntil(*a, sink, limits, never), before.config, sink);
@@ -152,7 +159,7 @@ Result<std::pair<RunTrace, RunTrace>> TransformersRunner::runInterleaved(const R
         return tl::unexpected(traceA.error());
     if (!traceB)
         return tl::unexpected(traceB.error());
-    return std::pair{std::move(*traceA), std::move(*traceB)};
+    return RunPair{{std::move(*traceA)}, {std::move(*traceB)}};
 }
 
 } // namespace tpscope

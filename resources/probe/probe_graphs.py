@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Counts Dynamo's graphs, breaks and launches. Used by tpscope_probe.py.
 
-The prefill counts are those of the second call of 8 tokens without a cache; the decode counts those of 4 steps on a
-static cache that was filled eagerly. A counting backend runs each graph as captured, so nothing but Dynamo compiles.
+The prefill counts are those of the second call of 8 tokens without a cache; the decode counts
+those of 4 steps on a static cache that was filled eagerly. A counting backend runs each graph as
+captured, so nothing but Dynamo compiles.
 """
 
 import linecache
@@ -28,13 +29,18 @@ class CountingBackend:
     def __call__(self, graph_module, example_inputs):
         number = len(self.graphs)
         reason = getattr(graph_module, "compile_subgraph_reason", None)
-        ops = sum(node.op in ("call_function", "call_method", "call_module") for node in graph_module.graph.nodes)
-        self.graphs.append({
-            "ops": ops,
-            "ended_by": first_line(reason.reason) if reason is not None else None,
-            "is_break": bool(reason is not None and reason.graph_break),
-            "user_stack": user_stack(reason)[0] if reason is not None else [],
-        })
+        ops = sum(
+            node.op in ("call_function", "call_method", "call_module")
+            for node in graph_module.graph.nodes
+        )
+        self.graphs.append(
+            {
+                "ops": ops,
+                "ended_by": first_line(reason.reason) if reason is not None else None,
+                "is_break": bool(reason is not None and reason.graph_break),
+                "user_stack": user_stack(reason)[0] if reason is not None else [],
+            }
+        )
         if self.on_graph:
             self.on_graph(number, ops)
         run = self.inner(graph_module, example_inputs) if self.inner else graph_module.forward
@@ -71,12 +77,19 @@ def frame(metrics):
         outcome = "prefix graph and resume" if ops else "resume, no graph"
     else:
         outcome = "graph" if ops else "no graph"
-    recompiled = (first_line(metrics.recompile_reason) or "").split("(HINT")[0].split("  #")[0].strip()
+    recompiled = (
+        (first_line(metrics.recompile_reason) or "").split("(HINT")[0].split("  #")[0].strip()
+    )
     return {
-        "compile_id": metrics.compile_id, "name": metrics.co_name, "file": os.path.basename(metrics.co_filename or ""),
-        "line": metrics.co_firstlineno, "ops": ops, "outcome": outcome,
+        "compile_id": metrics.compile_id,
+        "name": metrics.co_name,
+        "file": os.path.basename(metrics.co_filename or ""),
+        "line": metrics.co_firstlineno,
+        "ops": ops,
+        "outcome": outcome,
         "eager_because": first_line(metrics.fail_reason) if metrics.fail_reason else None,
-        "breaks_because": reasons, "recompiled_because": recompiled or None,
+        "breaks_because": reasons,
+        "recompiled_because": recompiled or None,
     }
 
 
@@ -86,8 +99,14 @@ def frames():
 
 def user_stack(reason):
     """Outermost first, "file:line function"; without the part inside torch's own module call."""
-    frames = [f for f in reason.user_stack if not f.filename.endswith(os.path.join("torch", "nn", "modules", "module.py"))]
-    return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames], frames[-1] if frames else None
+    frames = [
+        f
+        for f in reason.user_stack
+        if not f.filename.endswith(os.path.join("torch", "nn", "modules", "module.py"))
+    ]
+    return [f"{os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames], frames[
+        -1
+    ] if frames else None
 
 
 def only(names):
@@ -95,16 +114,25 @@ def only(names):
 
 
 def breaks(hooked):
-    """All resumable breaks since the reset. module: the hooked one that the innermost line calls, if only one can be."""
+    """All resumable breaks since the reset. module: the hooked one that the innermost line calls,
+    if only one can be."""
     from torch._dynamo.output_graph import graph_break_reasons
 
     found = []
     for reason in graph_break_reasons:
         stack, inner = user_stack(reason)
         code = linecache.getline(inner.filename, inner.lineno).strip() if inner else ""
-        fitting = [name for name in hooked if re.search(rf"\b{re.escape(name.rsplit('.', 1)[-1])}\(", code)]
-        found.append({"cause": first_line(reason.reason), "module": only(fitting) or only(hooked),
-                      "code": code, "user_stack": stack})
+        fitting = [
+            name for name in hooked if re.search(rf"\b{re.escape(name.rsplit('.', 1)[-1])}\(", code)
+        ]
+        found.append(
+            {
+                "cause": first_line(reason.reason),
+                "module": only(fitting) or only(hooked),
+                "code": code,
+                "user_stack": stack,
+            }
+        )
     return found
 
 
@@ -113,19 +141,33 @@ def start(model, events, phase):
 
     reset()
     graph_break_reasons.clear()
-    backend = CountingBackend(on_graph=lambda number, ops: events("compile", f"{phase}: graph {number}, {ops} operations"))
+    backend = CountingBackend(
+        on_graph=lambda number, ops: events("compile", f"{phase}: graph {number}, {ops} operations")
+    )
     return backend, torch.compile(model, backend=backend)
 
 
 def hooked_patterns(model):
     """Names of modules with a backward hook, layer numbers as *."""
-    return sorted({re.sub(r"\.\d+(?=\.|$)", ".*", name) for name, module in model.named_modules() if module._backward_hooks})
+    return sorted(
+        {
+            re.sub(r"\.\d+(?=\.|$)", ".*", name)
+            for name, module in model.named_modules()
+            if module._backward_hooks
+        }
+    )
 
 
 def summary(model, backend, launches):
-    return {"graphs": len(backend.graphs), "launches": len(launches), "launch_sequence": launches,
-            "break_counter": sum(counters["graph_break"].values()), "graph_list": backend.graphs,
-            "frames": frames(), "breaks": breaks(hooked_patterns(model))}
+    return {
+        "graphs": len(backend.graphs),
+        "launches": len(launches),
+        "launch_sequence": launches,
+        "break_counter": sum(counters["graph_break"].values()),
+        "graph_list": backend.graphs,
+        "frames": frames(),
+        "breaks": breaks(hooked_patterns(model)),
+    }
 
 
 def prefill(model, request, events):
@@ -158,8 +200,11 @@ class DecodeCounts:
         self.frames.append(len(frames()))
         if len(self.launches) == self.steps:
             self.result = summary(self.model, self.backend, self.launches[-1]) | {
-                "launches_per_step": [len(taken) for taken in self.launches], "graphs_after_step": self.graphs,
-                "break_counter_after_step": self.breaks, "frames_after_step": self.frames}
+                "launches_per_step": [len(taken) for taken in self.launches],
+                "graphs_after_step": self.graphs,
+                "break_counter_after_step": self.breaks,
+                "frames_after_step": self.frames,
+            }
 
 
 def decode(model, request, events):
@@ -171,18 +216,30 @@ def decode(model, request, events):
     counts = DecodeCounts(model, backend, steps)
     for step in range(steps):
         ids = torch.tensor([[(step + 1) % model.config.get_text_config().vocab_size]])
-        compiled(input_ids=ids, position_ids=torch.tensor([[tokens + step]]), use_cache=True, **{name: cache})
+        compiled(
+            input_ids=ids,
+            position_ids=torch.tensor([[tokens + step]]),
+            use_cache=True,
+            **{name: cache},
+        )
         counts.after_step()
     return counts.result
 
 
 def counted_while_timing(request):
-    """Whether the timed decode has the shapes at which graphs are counted: then it need not be traced twice."""
+    """Whether the timed decode has the shapes at which graphs are counted: then it need not be
+    traced twice."""
     steps = request["new_tokens"] - 1 + request["warmup_tokens"]
     rows = request["input_ids"]
-    return (request["execution"] == "compile" and "latency" in request["measure"] and "graphs" in request["measure"]
-            and len(rows) == 1 and len(rows[0]) == request["graph_tokens"] and steps >= request["graph_steps"]
-            and len(rows[0]) + steps <= request["graph_cache"])
+    return (
+        request["execution"] == "compile"
+        and "latency" in request["measure"]
+        and "graphs" in request["measure"]
+        and len(rows) == 1
+        and len(rows[0]) == request["graph_tokens"]
+        and steps >= request["graph_steps"]
+        and len(rows[0]) + steps <= request["graph_cache"]
+    )
 
 
 def token_row(model, length):
@@ -191,15 +248,22 @@ def token_row(model, length):
 
 def explain(model, request):
     reset()
-    output = torch._dynamo.explain(model)(input_ids=token_row(model, request["graph_tokens"]), use_cache=False)
-    return {"graph_count": output.graph_count, "graph_break_count": output.graph_break_count,
-            "reasons": sorted({first_line(reason.reason) for reason in output.break_reasons})}
+    output = torch._dynamo.explain(model)(
+        input_ids=token_row(model, request["graph_tokens"]), use_cache=False
+    )
+    return {
+        "graph_count": output.graph_count,
+        "graph_break_count": output.graph_break_count,
+        "reasons": sorted({first_line(reason.reason) for reason in output.break_reasons}),
+    }
 
 
 def ranks_agree(graphs):
     """Whether all ranks saw the same counts: each rank compiles for itself."""
-    value = [[part[key] for key in ("graphs", "launches", "launch_sequence", "break_counter")]
-             for part in (graphs["prefill"], graphs["decode"])]
+    value = [
+        [part[key] for key in ("graphs", "launches", "launch_sequence", "break_counter")]
+        for part in (graphs["prefill"], graphs["decode"])
+    ]
     if not dist.is_initialized() or dist.get_backend() == "fake":
         return True
     values = [None] * dist.get_world_size()

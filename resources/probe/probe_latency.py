@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Greedy decode on a static cache: time per token, ids, logits, collectives. Used by tpscope_probe.py."""
+"""Greedy decode on a static cache: time per token, ids, logits, collectives. Used by
+tpscope_probe.py."""
 
 import os
 import time
@@ -14,7 +15,8 @@ from probe_model import cache_argument, static_cache
 
 
 class Generator:
-    """One prompt, one static cache that is reused, so that a repeat meets the very graphs of the one before."""
+    """One prompt, one static cache that is reused, so that a repeat meets the very graphs of the
+    one before."""
 
     def __init__(self, model, step, request):
         self.model = model
@@ -33,13 +35,17 @@ class Generator:
 
     def decode(self, token, index):
         position = torch.full((self.ids.shape[0], 1), self.ids.shape[1] + index)
-        logits = self.step(input_ids=token[:, None], position_ids=position, use_cache=True,
-                           **{self.name: self.cache}).logits
+        logits = self.step(
+            input_ids=token[:, None],
+            position_ids=position,
+            use_cache=True,
+            **{self.name: self.cache},
+        ).logits
         return logits, logits[:, -1].argmax(-1)
 
     def run(self, keep_logits=False, after_step=None):
-        """One generation: (begin, end) of prefill and steps on this rank in nanoseconds, an untimed barrier before
-        each; ids; logits, those of the whole prompt first."""
+        """One generation: (begin, end) of prefill and steps on this rank in nanoseconds, with an
+        untimed barrier before each; ids; logits, those of the whole prompt first."""
         barrier()
         begin = time.perf_counter_ns()
         logits, token = self.prefill()
@@ -66,9 +72,16 @@ def barrier():
 class CountCollectives(TorchDispatchMode):
     """Counts collectives and the bytes of their input on this rank, also those that DTensor issues."""
 
-    NAMES = {"allreduce": "all_reduce", "all_reduce": "all_reduce", "allgather": "all_gather",
-             "all_gather": "all_gather", "reduce_scatter": "reduce_scatter", "alltoall": "all_to_all",
-             "all_to_all": "all_to_all", "broadcast": "broadcast"}
+    NAMES = {
+        "allreduce": "all_reduce",
+        "all_reduce": "all_reduce",
+        "allgather": "all_gather",
+        "all_gather": "all_gather",
+        "reduce_scatter": "reduce_scatter",
+        "alltoall": "all_to_all",
+        "all_to_all": "all_to_all",
+        "broadcast": "broadcast",
+    }
 
     def __init__(self):
         super().__init__()
@@ -84,7 +97,9 @@ class CountCollectives(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def count(self, operation, args):
-        name = next((known for start, known in self.NAMES.items() if operation.startswith(start)), None)
+        name = next(
+            (known for start, known in self.NAMES.items() if operation.startswith(start)), None
+        )
         if name is None:
             return
         # Gathers of the c10d namespace list their outputs first; the inputs come second.
@@ -107,7 +122,8 @@ def count_collectives(model, request):
 
 
 def wait_for_go(request, repeat, rank, events):
-    """Rank 0 waits for the caller's permission, the others for rank 0 (in the barrier before the timed prefill)."""
+    """Rank 0 waits for the caller's permission, the others for rank 0 (in the barrier before the
+    timed prefill)."""
     if not request["go"] or rank != 0:
         return
     events("ready", f"waiting to start repeat {repeat + 1}", repeat=repeat)
@@ -131,7 +147,8 @@ def compile_step(model, request, events):
     name = request["compile_backend"]
     inner = torch._dynamo.lookup_backend(name)
     backend = probe_graphs.CountingBackend(
-        inner, lambda number, ops: events("compile", f"{name}: graph {number}, {ops} operations"))
+        inner, lambda number, ops: events("compile", f"{name}: graph {number}, {ops} operations")
+    )
     return torch.compile(model, backend=backend), backend
 
 
@@ -147,20 +164,25 @@ def measure(model, request, rank, events):
         if probe_graphs.counted_while_timing(request):
             counts = probe_graphs.DecodeCounts(model, backend, request["graph_steps"])
         begin = time.perf_counter()
-        # Every step once: whatever is compiled late (a second mask width, a recompilation) is compiled here.
-        _, ids, logits = generator.run(keep_logits=True, after_step=counts.after_step if counts else None)
+        # Every step once: whatever is compiled late (a second mask width, a recompilation) is
+        # compiled here.
+        _, ids, logits = generator.run(
+            keep_logits=True, after_step=counts.after_step if counts else None
+        )
         if counts:
             result["decode_graphs"] = counts.result
         first = time.perf_counter() - begin
         generator.run()
-        result["output_ids"] = [row[:request["new_tokens"]] for row in ids]
+        result["output_ids"] = [row[: request["new_tokens"]] for row in ids]
         result["last_logits"] = logits[request["new_tokens"] - 1][:, -1].float().flatten().tolist()
         if "logits" in request["measure"] and request["logits"] and rank == 0:
-            save_logits(request["logits"], logits[:request["new_tokens"]])
+            save_logits(request["logits"], logits[: request["new_tokens"]])
         if "latency" in request["measure"]:
             result["latency"] = timed(generator, backend, request, rank, events)
             result["latency"] |= {"first_generation_s": round(first, 3)}
-            result["outputs_stable"] = all(ids == other for other in result["latency"].pop("outputs"))
+            result["outputs_stable"] = all(
+                ids == other for other in result["latency"].pop("outputs")
+            )
     return result
 
 
@@ -175,17 +197,33 @@ def timed(generator, backend, request, rank, events):
         outputs.append(ids)
         launches = len(backend.take_launches()) / max(1, generator.steps) if backend else 0
         times = [end - begin for begin, end in spans]
-        entry = {"repeat": repeat, "first_token_ns": times[0], "step_ns": times[1:],
-                 "start_ns": [begin - request["started_ns"] for begin, _ in spans]}
+        entry = {
+            "repeat": repeat,
+            "first_token_ns": times[0],
+            "step_ns": times[1:],
+            "start_ns": [begin - request["started_ns"] for begin, _ in spans],
+        }
         repeats.append(entry)
-        kept = sorted(times[1 + request["warmup_tokens"]:])
+        kept = sorted(times[1 + request["warmup_tokens"] :])
         per_token = f": {kept[len(kept) // 2] / 1e6:.3f} ms per token" if kept else ""
-        events("decode", f"repeat {repeat + 1} of {request['repeats']}{per_token}",
-               fraction=(repeat + 1) / request["repeats"], **entry)
+        events(
+            "decode",
+            f"repeat {repeat + 1} of {request['repeats']}{per_token}",
+            fraction=(repeat + 1) / request["repeats"],
+            **entry,
+        )
     return {
-        "repeats": repeats, "warmup_tokens": request["warmup_tokens"], "prefill": "eager", "outputs": outputs,
-        "inductor_cache": {key: value for key, value in counters["inductor"].items() if key.startswith("fxgraph_cache")},
-        "launches_per_step": launches if backend else None, "graphs": len(backend.graphs) if backend else 0,
+        "repeats": repeats,
+        "warmup_tokens": request["warmup_tokens"],
+        "prefill": "eager",
+        "outputs": outputs,
+        "inductor_cache": {
+            key: value
+            for key, value in counters["inductor"].items()
+            if key.startswith("fxgraph_cache")
+        },
+        "launches_per_step": launches if backend else None,
+        "graphs": len(backend.graphs) if backend else 0,
         "load_average": list(os.getloadavg()),
     }
 
@@ -197,5 +235,7 @@ def save_logits(path, logits):
     if rows.shape[0] == 1:
         rows = rows[0]
     temporary = f"{path}.tmp"
-    save_file({"logits": logits[0].float().contiguous(), "decode_logits": rows.contiguous()}, temporary)
+    save_file(
+        {"logits": logits[0].float().contiguous(), "decode_logits": rows.contiguous()}, temporary
+    )
     os.replace(temporary, path)

@@ -24,7 +24,9 @@ def set_up(request):
     transformers.utils.logging.disable_progress_bar()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     simulated = request["process_group"] == "fake"
-    torch.set_num_threads(request["threads"] or max(1, cores // (1 if simulated else request["tp"])))
+    torch.set_num_threads(
+        request["threads"] or max(1, cores // (1 if simulated else request["tp"]))
+    )
     torch._dynamo.config.recompile_limit = request["recompile_limit"]
     if request["tp"] > 1 and simulated:
         from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -33,22 +35,37 @@ def set_up(request):
         dist.init_process_group("fake", rank=0, world_size=request["tp"], store=FakeStore())
     elif request["tp"] > 1:
         # One host: the loopback interface is always there, whatever the machine's name resolves to.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=request["timeout_seconds"]))
+        if platform.system() == "Linux":
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        dist.init_process_group(
+            "gloo", timeout=datetime.timedelta(seconds=request["timeout_seconds"])
+        )
     return {
-        "torch": torch.__version__, "transformers": transformers.__version__, "python": platform.python_version(),
-        "platform": platform.platform(), "cpu": cpu_name(), "cores": cores, "threads": torch.get_num_threads(),
-        "process_group": request["process_group"] if request["tp"] > 1 else "none", "tp": request["tp"],
-        "dtype": request["dtype"], "seed": request["seed"], "recompile_limit": request["recompile_limit"],
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "cores": cores,
+        "threads": torch.get_num_threads(),
+        "process_group": request["process_group"] if request["tp"] > 1 else "none",
+        "tp": request["tp"],
+        "dtype": request["dtype"],
+        "seed": request["seed"],
+        "recompile_limit": request["recompile_limit"],
         "execution": request["execution"],
-        "compile_backend": request["compile_backend"] if request["execution"] == "compile" else None,
+        "compile_backend": request["compile_backend"]
+        if request["execution"] == "compile"
+        else None,
     }
 
 
 def cpu_name():
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+            return next(
+                line.split(":", 1)[1].strip() for line in file if line.startswith("model name")
+            )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
 
@@ -73,8 +90,9 @@ class Warnings(logging.Handler):
 class Hooks:
     """Puts the wanted gradient-sync hooks on the modules of style replicated_with_grad_allreduce.
 
-    What the installed version does itself is used as it is ("native"). Any other mode is emulated by replacing
-    ReplicatedWithGradAllReduce.install_forward, which the library calls before it loads the weights.
+    What the installed version does itself is used as it is ("native"). Any other mode is emulated
+    by replacing ReplicatedWithGradAllReduce.install_forward, which the library calls before it
+    loads the weights.
     """
 
     def __init__(self, mode):
@@ -86,17 +104,30 @@ class Hooks:
 
     def install(self):
         try:
-            from transformers.distributed.tensor_parallel import ReplicatedWithGradAllReduce as style
+            from transformers.distributed.tensor_parallel import (
+                ReplicatedWithGradAllReduce as style,
+            )
         except ImportError as error:
             version = transformers.__version__
-            raise ProbeError("environment", f"transformers {version} has no style {STYLE}: 5.20 or newer needed") from error
+            raise ProbeError(
+                "environment", f"transformers {version} has no style {STYLE}: 5.20 or newer needed"
+            ) from error
         native = style.install_forward
         source = inspect.getsource(native)
-        self.native_mode = ("module-backward" if "register_full_backward_hook" in source else
-                            "post-accumulate-grad" if "register_post_accumulate_grad_hook" in source else "unknown")
+        self.native_mode = (
+            "module-backward"
+            if "register_full_backward_hook" in source
+            else "post-accumulate-grad"
+            if "register_post_accumulate_grad_hook" in source
+            else "unknown"
+        )
         self.emulated = self.mode != self.native_mode
-        emulation = {"none": no_hook, "module-backward": module_backward, "tensor-grad": no_hook,
-                     "post-accumulate-grad": post_accumulate_grad}[self.mode]
+        emulation = {
+            "none": no_hook,
+            "module-backward": module_backward,
+            "tensor-grad": no_hook,
+            "post-accumulate-grad": post_accumulate_grad,
+        }[self.mode]
         chosen = emulation if self.emulated else native
 
         def install_forward(style_object, module, mesh):
@@ -115,17 +146,32 @@ class Hooks:
         parameters = list(model.parameters())
         return {
             "module_backward": sum(len(module._backward_hooks) for module in model.modules()),
-            "post_accumulate_grad": sum(len(getattr(p, "_post_accumulate_grad_hooks", None) or {}) for p in parameters),
+            "post_accumulate_grad": sum(
+                len(getattr(p, "_post_accumulate_grad_hooks", None) or {}) for p in parameters
+            ),
             "tensor_grad": sum(len(getattr(p, "_backward_hooks", None) or {}) for p in parameters),
         }
 
     def description(self):
         version = transformers.__version__
-        like = {"module-backward": "transformers <= 5.21", "post-accumulate-grad": "transformers 5.22 to 5.24",
-                "tensor-grad": "no released version", "none": "no released version"}[self.mode]
-        how = f"emulated on transformers {version}, as {like} does" if self.emulated else f"native to transformers {version}"
-        return {"mode": self.mode, "native_mode": self.native_mode, "emulated": self.emulated, "how": how,
-                "modules": len(self.modules)}
+        like = {
+            "module-backward": "transformers <= 5.21",
+            "post-accumulate-grad": "transformers 5.22 to 5.24",
+            "tensor-grad": "no released version",
+            "none": "no released version",
+        }[self.mode]
+        how = (
+            f"emulated on transformers {version}, as {like} does"
+            if self.emulated
+            else f"native to transformers {version}"
+        )
+        return {
+            "mode": self.mode,
+            "native_mode": self.native_mode,
+            "emulated": self.emulated,
+            "how": how,
+            "modules": len(self.modules),
+        }
 
 
 def no_hook(style, module, mesh):
@@ -133,7 +179,8 @@ def no_hook(style, module, mesh):
 
 
 def module_backward(style, module, mesh):
-    """What transformers 5.21.1 does: a module hook, since parameters are replaced when the weights are loaded."""
+    """What transformers 5.21.1 does: a module hook, since parameters are replaced when the weights
+    are loaded."""
 
     def _all_reduce_grads(mod, grad_input, grad_output):
         for param in mod.parameters(recurse=False):
@@ -145,7 +192,8 @@ def module_backward(style, module, mesh):
 
 
 def post_accumulate_grad(style, module, mesh):
-    """What transformers 5.24.0 does: hooks the loaded parameters in the first forward with gradients."""
+    """What transformers 5.24.0 does: hooks the loaded parameters in the first forward with
+    gradients."""
     original_forward = module.forward
     is_already_hooked = {}
 
@@ -165,7 +213,8 @@ def post_accumulate_grad(style, module, mesh):
 
 
 def tensor_grad(module, mesh):
-    """Reduces what each backward contributes, before it is accumulated; put on the loaded parameters."""
+    """Reduces what each backward contributes, before it is accumulated; put on the loaded
+    parameters."""
 
     def _all_reduce(grad):
         grad = grad.clone()
@@ -199,7 +248,9 @@ def load(request, rank, events):
             wait_for_others()
     hooks.after_load()
     model.eval()
-    events("load", f"{type(model).__name__}, {sum(p.numel() for p in model.parameters())} parameters")
+    events(
+        "load", f"{type(model).__name__}, {sum(p.numel() for p in model.parameters())} parameters"
+    )
     return model, hooks
 
 
@@ -216,17 +267,34 @@ def has_weights(path):
 
 def random_model(request, rank):
     """Rank 0 writes one model that all ranks load, so that every tp size sees the same weights."""
-    folder = [tempfile.mkdtemp(prefix="weights-", dir=os.path.dirname(os.path.abspath(request["result"])))] if rank == 0 else [None]
+    folder = (
+        [
+            tempfile.mkdtemp(
+                prefix="weights-", dir=os.path.dirname(os.path.abspath(request["result"]))
+            )
+        ]
+        if rank == 0
+        else [None]
+    )
     if rank == 0:
         config = read_config(request["model"])
         with torch.device("meta"):
-            numbers = sum(p.numel() for p in transformers.AutoModelForCausalLM.from_config(config).parameters())
+            numbers = sum(
+                p.numel()
+                for p in transformers.AutoModelForCausalLM.from_config(config).parameters()
+            )
         size = numbers * torch.finfo(getattr(torch, request["dtype"])).bits // 8
         free = shutil.disk_usage(folder[0]).free
         if size > free:
-            raise ProbeError("load-error", f"random weights of {size >> 20} MiB do not fit: {free >> 20} MiB are free in {folder[0]}")
+            raise ProbeError(
+                "load-error",
+                f"random weights of {size >> 20} MiB do not fit: "
+                f"{free >> 20} MiB are free in {folder[0]}",
+            )
         torch.manual_seed(request["seed"])
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, request["dtype"]))
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, request["dtype"])
+        )
         model.save_pretrained(folder[0])
     if dist.is_initialized() and request["process_group"] == "gloo":
         dist.broadcast_object_list(folder, src=0)
@@ -251,7 +319,9 @@ def from_pretrained(folder, request):
         if request["plan_base"] == "none":
             cancel_own_plan(config)
         try:
-            arguments["distributed_config"] = DistributedConfig(tp_plan=request["plan"], tp_size=request["tp"])
+            arguments["distributed_config"] = DistributedConfig(
+                tp_plan=request["plan"], tp_size=request["tp"]
+            )
         except Exception as error:
             raise ProbeError("rejected", str(error)) from error
     try:
@@ -265,7 +335,8 @@ def from_pretrained(folder, request):
 
 
 def cancel_own_plan(config):
-    """Leaves the given rules as the whole plan: neither config's nor class' rules, no default embedding rule."""
+    """Leaves the given rules as the whole plan: neither config's nor class' rules, no default
+    embedding rule."""
     config.base_model_tp_plan = {}
     transformers.AutoModelForCausalLM._model_mapping[type(config)]._tp_plan = {}
 

@@ -1,47 +1,54 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs one request against the real transformers library and brings back what was measured.
 
-    torchrun --standalone --nproc-per-node N tpscope_probe.py --request request.json     (tp N)
-    python tpscope_probe.py --request request.json                                       (tp 1, or process_group fake)
+    torchrun --standalone --nproc-per-node N tpscope_probe.py --request request.json
+    python tpscope_probe.py --request request.json       (tp 1, or process_group fake)
 
 Plain PyTorch and transformers, nothing else. Never uses remote code or the network.
 
-Request (JSON object; a key with a default may be left out):
-  model             folder with config.json and *.safetensors, or a config.json (then random weights by "seed")
-  seed              0       seed of random weights; "weights": "random" forces them for a folder as well
-  weights           "auto"  auto | random
-  plan              null    "auto" | {pattern: style} (DistributedConfig(tp_plan=...)) | null (only at tp 1)
-  plan_base         "builtin"  builtin: rules are merged over the model's own plan | none: they are the whole plan
-  tp                1       tensor-parallel size = number of processes (of simulated ranks with process_group fake)
-  process_group     "gloo"  gloo | fake (one process plays rank 0 of tp: graphs only, no values, no latency)
-  hooks             "post-accumulate-grad"  none | module-backward | post-accumulate-grad | tensor-grad
-  execution         "compile"  eager | compile: how the timed decode runs
-  compile_backend   "inductor"
-  attention         null    null: the model's default; else sdpa, eager, ...
-  dtype             "float32"
-  input_ids         [[1..8]]  rows of equal length; batch >= 1
-  new_tokens        16      tokens whose ids are returned, the one from the prefill included
-  warmup_tokens     2       decode steps on top: each generation makes new_tokens - 1 + warmup_tokens steps, and the
-                            first warmup_tokens of them are not to be counted
-  repeats           3       timed generations
-  recompile_limit   8       torch._dynamo.config.recompile_limit
-  measure           ["graphs", "latency"]   of graphs, explain, latency, logits, collectives
-  graph_tokens 8, graph_steps 4, graph_cache 32    the shapes at which graphs are counted (as recorded upstream)
-  threads           null    intra-op threads of each rank; null: cores / tp, at least 1
-  timeout_seconds   120     process group timeout: no collective waits longer
+Request: a JSON object. A key with a default, given in brackets, may be left out.
+  model             folder with config.json and *.safetensors, or a config.json
+  weights           ["auto"] auto: random where there are no safetensors | random
+  seed              [0] of random weights
+  plan              [null] "auto" | {pattern: style} (DistributedConfig(tp_plan=...)) | null (tp 1)
+  plan_base         ["builtin"] builtin: rules are merged over the model's own plan |
+                    none: they are the whole plan
+  tp                [1] tensor-parallel size, which is the number of processes
+  process_group     ["gloo"] gloo | fake: one process plays rank 0 of tp (graphs only)
+  hooks             ["post-accumulate-grad"] none | module-backward | post-accumulate-grad |
+                    tensor-grad
+  execution         ["compile"] eager | compile: how the timed decode runs
+  compile_backend   ["inductor"]
+  attention         [null] null: the model's default; else sdpa, eager, ...
+  dtype             ["float32"]
+  input_ids         [[1..8]] rows of equal length, batch >= 1
+  new_tokens        [16] tokens whose ids are returned, the one from the prefill included
+  warmup_tokens     [2] decode steps on top: a generation makes new_tokens - 1 + warmup_tokens
+                    steps, of which the first warmup_tokens are not to be counted
+  repeats           [3] timed generations
+  recompile_limit   [8] torch._dynamo.config.recompile_limit
+  measure           [["graphs", "latency"]] of graphs, explain, latency, logits, collectives
+  graph_tokens, graph_steps, graph_cache
+                    [8, 4, 32] the shapes at which graphs are counted: prompt, decode steps and
+                    positions of the static cache
+  threads           [null] intra-op threads of each rank; null: cores / tp, at least 1
+  timeout_seconds   [120] of the process group: no collective waits longer
   result            path of the result, written once, atomically
-  events            null    path to append progress to, one JSON object a line: {"t", "cpu_s", "phase", "message", ...}
-  logits            null    path of a safetensors file: "logits" [B, T, V] of the prefill, "decode_logits" [B, N, V]
-                            (row i chose token i; without the batch dimension for one sequence, as recorded fixtures)
-  go                null    path: before timed repeat r (from 0) wait until this file holds a number > r; so that a
-                            caller can interleave two probes. Waits at most wait_seconds (600).
+  events            [null] path to append progress to, one JSON object a line:
+                    {"t", "cpu_s", "phase", "message", ...}
+  logits            [null] path of a safetensors file: "logits" [B, T, V] of the prefill and
+                    "decode_logits" [B, N, V], row i chose token i; without B for one sequence
+  go, wait_seconds  [null, 600] path: timed repeat r (from 0) starts when this file holds a number
+                    > r, so that a caller can interleave two probes; waits no longer than this
 
-Result: {"format": 1, "stage": "done", "environment", "hooks", "graphs", "explain", "latency", "collectives", ...}
-or {"format": 1, "stage": S, "type", "message", "errors": [of each failing rank], "environment"} with S one of
-"request" (this file is wrong), "environment" (libraries missing or too old), "load-error" (model unreadable),
-"rejected" (the library refuses plan or model at load), "forward-error", "run-failed".
+Result: {"format": 1, "stage": "done", "environment", "hooks", "graphs", "latency", ...}, or
+{"format": 1, "stage": S, "type", "message", "rank", "errors": [one a failing rank], "environment"}
+where S is "request" (this file is wrong), "environment" (libraries missing or too old),
+"load-error" (the model cannot be read), "rejected" (the library refuses plan or model at load),
+"forward-error" or "run-failed".
 
-Exit: 0 done, 1 rejected or forward-error, 2 request, load-error or environment, 3 run-failed; one sentence on stderr.
+Exit: 0 done, 1 rejected or forward-error, 2 request, load-error or environment, 3 run-failed;
+one sentence on stderr.
 """
 
 import argparse
@@ -63,17 +70,48 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 FORMAT = 1
 HOOK_MODES = ("none", "module-backward", "post-accumulate-grad", "tensor-grad")
 MEASURES = ("graphs", "explain", "latency", "logits", "collectives")
-EXIT = {"rejected": 1, "forward-error": 1, "request": 2, "load-error": 2, "environment": 2, "run-failed": 3}
+EXIT = {
+    "rejected": 1,
+    "forward-error": 1,
+    "request": 2,
+    "load-error": 2,
+    "environment": 2,
+    "run-failed": 3,
+}
 DEFAULTS = {
-    "seed": 0, "weights": "auto", "plan": None, "plan_base": "builtin", "tp": 1, "process_group": "gloo",
-    "hooks": "post-accumulate-grad", "execution": "compile", "compile_backend": "inductor", "attention": None,
-    "dtype": "float32", "input_ids": [[1, 2, 3, 4, 5, 6, 7, 8]], "new_tokens": 16, "warmup_tokens": 2, "repeats": 3,
-    "recompile_limit": 8, "measure": ["graphs", "latency"], "graph_tokens": 8, "graph_steps": 4, "graph_cache": 32,
-    "threads": None, "timeout_seconds": 120, "events": None, "logits": None, "go": None, "wait_seconds": 600,
+    "seed": 0,
+    "weights": "auto",
+    "plan": None,
+    "plan_base": "builtin",
+    "tp": 1,
+    "process_group": "gloo",
+    "hooks": "post-accumulate-grad",
+    "execution": "compile",
+    "compile_backend": "inductor",
+    "attention": None,
+    "dtype": "float32",
+    "input_ids": [[1, 2, 3, 4, 5, 6, 7, 8]],
+    "new_tokens": 16,
+    "warmup_tokens": 2,
+    "repeats": 3,
+    "recompile_limit": 8,
+    "measure": ["graphs", "latency"],
+    "graph_tokens": 8,
+    "graph_steps": 4,
+    "graph_cache": 32,
+    "threads": None,
+    "timeout_seconds": 120,
+    "events": None,
+    "logits": None,
+    "go": None,
+    "wait_seconds": 600,
 }
 CHOICES = {
-    "weights": ("auto", "random"), "plan_base": ("builtin", "none"), "process_group": ("gloo", "fake"),
-    "hooks": HOOK_MODES, "execution": ("eager", "compile"),
+    "weights": ("auto", "random"),
+    "plan_base": ("builtin", "none"),
+    "process_group": ("gloo", "fake"),
+    "hooks": HOOK_MODES,
+    "execution": ("eager", "compile"),
 }
 
 
@@ -95,22 +133,41 @@ def read_request(path):
     except (OSError, ValueError) as error:
         raise ProbeError("request", f"{path}: {error}") from error
     if not isinstance(given, dict) or "model" not in given or "result" not in given:
-        raise ProbeError("request", f'{path}: expected an object with at least "model" and "result"')
+        raise ProbeError(
+            "request", f'{path}: expected an object with at least "model" and "result"'
+        )
     if unknown := sorted(given.keys() - DEFAULTS.keys() - {"model", "result"}):
         raise ProbeError("request", f"{path}: unknown keys {unknown}")
     request = DEFAULTS | given
     for key, choices in CHOICES.items():
         if request[key] not in choices:
-            raise ProbeError("request", f"{path}: {key} is {request[key]!r}, expected one of {', '.join(choices)}")
-    for key, least in (("tp", 1), ("new_tokens", 1), ("warmup_tokens", 0), ("repeats", 1), ("recompile_limit", 1),
-                       ("graph_tokens", 1), ("graph_steps", 1), ("timeout_seconds", 1)):
+            raise ProbeError(
+                "request",
+                f"{path}: {key} is {request[key]!r}, expected one of {', '.join(choices)}",
+            )
+    for key, least in (
+        ("tp", 1),
+        ("new_tokens", 1),
+        ("warmup_tokens", 0),
+        ("repeats", 1),
+        ("recompile_limit", 1),
+        ("graph_tokens", 1),
+        ("graph_steps", 1),
+        ("timeout_seconds", 1),
+    ):
         if not isinstance(request[key], int) or request[key] < least:
-            raise ProbeError("request", f"{path}: {key} is {request[key]!r}, expected a whole number >= {least}")
+            raise ProbeError(
+                "request", f"{path}: {key} is {request[key]!r}, expected a whole number >= {least}"
+            )
     if unknown := [name for name in request["measure"] if name not in MEASURES]:
-        raise ProbeError("request", f"{path}: unknown measures {unknown}, expected of {', '.join(MEASURES)}")
+        raise ProbeError(
+            "request", f"{path}: unknown measures {unknown}, expected of {', '.join(MEASURES)}"
+        )
     rows = request["input_ids"]
     if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
-        raise ProbeError("request", f"{path}: input_ids needs one or more rows of the same length, none empty")
+        raise ProbeError(
+            "request", f"{path}: input_ids needs one or more rows of the same length, none empty"
+        )
     return request
 
 
@@ -122,7 +179,18 @@ class Events:
 
     def __call__(self, phase, message, **more):
         if self.file:
-            self.file.write(json.dumps({"t": round(time.time(), 3), "cpu_s": round(time.process_time(), 2), "phase": phase, "message": message, **more}) + "\n")
+            self.file.write(
+                json.dumps(
+                    {
+                        "t": round(time.time(), 3),
+                        "cpu_s": round(time.process_time(), 2),
+                        "phase": phase,
+                        "message": message,
+                        **more,
+                    }
+                )
+                + "\n"
+            )
 
 
 def write_once(path, value):
@@ -148,23 +216,34 @@ def clean_message(error):
 def is_consequence(entry):
     """Whether this rank failed only because another one went away."""
     text = entry["message"].lower()
-    return any(word in text for word in ("connection closed", "connection reset", "timed out", "broken pipe"))
+    return any(
+        word in text
+        for word in ("connection closed", "connection reset", "timed out", "broken pipe")
+    )
 
 
 def report_failure(request, rank, error, environment):
     """Each failing rank leaves a note; the lowest of them publishes all notes as the one result."""
     cause = error.__cause__ or error
     stage = error.stage if isinstance(error, ProbeError) else "run-failed"
-    note = {"rank": rank, "stage": stage, "type": type(cause).__name__, "message": clean_message(cause),
-            "traceback": "".join(traceback.format_exception(cause))[-6000:]}
+    note = {
+        "rank": rank,
+        "stage": stage,
+        "type": type(cause).__name__,
+        "message": clean_message(cause),
+        "traceback": "".join(traceback.format_exception(cause))[-6000:],
+    }
     if isinstance(error, ProbeError) and not error.__cause__:
         note["type"] = "ProbeError"
     result = request["result"]
     ranks = request["tp"] if request["process_group"] == "gloo" else 1
     write_once(f"{result}.rank{rank}", note)
-    # The others usually fail the same way within moments; one that hangs in a collective does not hold us up.
+    # The others usually fail the same way within moments; one that hangs in a collective does not
+    # hold us up.
     deadline = time.monotonic() + 3
-    while time.monotonic() < deadline and not all(os.path.exists(f"{result}.rank{r}") for r in range(ranks)):
+    while time.monotonic() < deadline and not all(
+        os.path.exists(f"{result}.rank{r}") for r in range(ranks)
+    ):
         time.sleep(0.05)
     notes = []
     for other in range(ranks):
@@ -174,13 +253,23 @@ def report_failure(request, rank, error, environment):
         except OSError:
             pass
     first = next((entry for entry in notes if not is_consequence(entry)), notes[0])
-    value = {"format": FORMAT, "stage": first["stage"], "type": first["type"], "message": first["message"],
-             "rank": first["rank"], "errors": notes, "environment": environment}
+    value = {
+        "format": FORMAT,
+        "stage": first["stage"],
+        "type": first["type"],
+        "message": first["message"],
+        "rank": first["rank"],
+        "errors": notes,
+        "environment": environment,
+    }
     if rank == notes[0]["rank"] and write_once(result, value):
         sentence = " ".join(first["message"].split())[:600]
         for entry in notes:
             os.unlink(f"{result}.rank{entry['rank']}")
-        print(f"tpscope_probe: {first['stage']} on rank {first['rank']}: {first['type']}: {sentence}", file=sys.stderr)
+        print(
+            f"tpscope_probe: {first['stage']} on rank {first['rank']}: {first['type']}: {sentence}",
+            file=sys.stderr,
+        )
     return EXIT[first["stage"]]
 
 
@@ -197,7 +286,12 @@ def run(request, rank, environment):
     environment.update(probe_model.set_up(request))
     events("load", f"torch {environment['torch']}, transformers {environment['transformers']}")
     model, hooks = probe_model.load(request, rank, events)
-    result = {"format": FORMAT, "stage": "done", "environment": environment, "hooks": hooks.description()}
+    result = {
+        "format": FORMAT,
+        "stage": "done",
+        "environment": environment,
+        "hooks": hooks.description(),
+    }
     environment["attention"] = model.config.get_text_config()._attn_implementation
     result["hooks"]["after_load"] = hooks.registered(model)
     events("prefill", "first forward of the whole prompt")
@@ -219,7 +313,9 @@ def run(request, rank, environment):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Measures a tensor-parallel plan with the real transformers library.")
+    parser = argparse.ArgumentParser(
+        description="Measures a tensor-parallel plan with the real transformers library."
+    )
     parser.add_argument("--request", required=True, help="request.json, see the top of this file")
     arguments = parser.parse_args()
     die_with_parent()
@@ -235,7 +331,7 @@ def main():
         if world != (request["tp"] if request["process_group"] == "gloo" else 1):
             raise ProbeError("request", f"tp is {request['tp']} and {world} processes were started")
         run(request, rank, environment)
-    except BaseException as error:  # noqa: BLE001  also KeyboardInterrupt: whatever ends a rank must be told
+    except BaseException as error:  # also KeyboardInterrupt: whatever ends a rank must be told
         return report_failure(request, rank, error, environment)
     return 0
 
@@ -244,5 +340,6 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Without the interpreter's shutdown: a rank whose peer is stuck in a collective must end all the same.
+    # Without the interpreter's shutdown: a rank whose peer is stuck in a collective must end all
+    # the same.
     os._exit(code)
