@@ -146,10 +146,11 @@ private:
         std::string message = "unknown key \"" + shortened(key) + "\"; a plan file has ";
         for (std::size_t i = 0; i < names.size(); ++i)
             message += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
-        if (const std::string near = nearest(key, names); !near.empty())
-            message += "; did you mean " + near + "?";
-        else if (key.find("plan") == std::string::npos)
+        const std::string near = nearest(key, names);
+        if (key.find('.') != std::string::npos)
             message += "; rules stand below tp_plan";
+        else if (!near.empty())
+            message += "; did you mean " + near + "?";
         return failAt(pair.key, message);
     }
 
