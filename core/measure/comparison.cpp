@@ -135,7 +135,7 @@ RunTrace poolRepeats(const std::vector<RunTrace> &repeats) {
             pooled.partial = repeat.partial;
     }
     if (!pooled.idsRepeat)
-        pooled.statements.push_back("the repeats did not give the same ids");
+        pooled.statements.emplace_back("the repeats did not give the same ids");
     return pooled;
 }
 

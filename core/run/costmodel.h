@@ -35,16 +35,24 @@ struct WorkItem {
     double fullBytes = 0.0;       // n of the formula: the reduced message, or the gathered whole
 };
 
-// What one forward asks of the ranks: items[rank], all of equal length with collectives at equal places.
+// What one forward asks of the ranks. Ranks that hold the same shapes do the same work, so work is kept once a kind of
+// rank; all kinds have lists of equal length with collectives at equal places.
 struct ForwardWork {
     int batch = 1;
-    int tokens = 1;               // query tokens a sequence: 1 in decode
-    std::vector<std::vector<WorkItem>> items;
+    int tokens = 1;                           // query tokens a sequence: 1 in decode
+    std::vector<std::vector<WorkItem>> kinds; // [0] is rank 0's
+    std::vector<std::size_t> kindOf;          // by rank
+    const std::vector<WorkItem> &of(Rank rank) const {
+        return kinds[kindOf[static_cast<std::size_t>(rank.value)]];
+    }
 };
 
-// Walks the model's programs once a rank. Errors: Unsupported (the family's flow is not known), CannotRun (shapes that
+// Walks the model's programs on each kind of rank. Errors: Unsupported (the family's flow is not known), CannotRun (shapes that
 // do not meet, as in a plan whose forward fails; says the module and both shapes).
 Result<ForwardWork> forwardWork(const ModelDescription &model, const ResolvedPlan &plan, int batch, int tokens);
+
+// The decoder layer a module belongs to (its own or an ancestor's layer_idx), -1 outside layers.
+int layerOf(const ModuleTree &tree, ModuleIndex module);
 
 // Sums of one rank's items at a context of so many positions.
 struct WorkTotals {

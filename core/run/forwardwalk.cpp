@@ -40,7 +40,6 @@ private:
     void collective(std::string_view op, ModuleIndex module, const Shape &in, const Shape &full);
     void outputOf(const ParallelStyle &style, ModuleIndex index, Values &values);
     const ParameterShard *shardOf(const Module &module, const std::string &parameter) const;
-    int layerOf(ModuleIndex index) const;
 
     const ModelDescription &m_model;
     const ResolvedPlan &m_plan;
@@ -53,13 +52,6 @@ private:
 const ParameterShard *RankWalk::shardOf(const Module &module, const std::string &parameter) const {
     const auto it = m_shards.find(module.name.empty() ? parameter : module.name + "." + parameter);
     return it == m_shards.end() ? nullptr : it->second;
-}
-
-int RankWalk::layerOf(ModuleIndex index) const {
-    for (std::optional<ModuleIndex> at = index; at; at = m_model.tree.at(*at).parent)
-        if (const Module &module = m_model.tree.at(*at); module.attributes.contains("layer_idx"))
-            return static_cast<int>(module.integer("layer_idx"));
-    return -1;
 }
 
 Values RankWalk::argumentsOf(const std::vector<Var> &names, const Frame &frame) const {
@@ -85,7 +77,7 @@ void RankWalk::collective(std::string_view op, ModuleIndex module, const Shape &
     item.isCollective = true;
     item.op = op;
     item.module = module;
-    item.layer = layerOf(module);
+    item.layer = layerOf(m_model.tree, module);
     item.messageBytes = static_cast<double>(elementCount(in)) * m_elementBytes;
     item.fullBytes = static_cast<double>(elementCount(full)) * m_elementBytes;
     m_items.push_back(item);
@@ -149,7 +141,7 @@ Result<void> RankWalk::operation(const Operation &operation, Frame &frame) {
     if (!cost)
         return tl::unexpected(cost.error());
     cost->work.module = frame.self;
-    cost->work.layer = layerOf(frame.self);
+    cost->work.layer = layerOf(m_model.tree, frame.self);
     m_items.push_back(cost->work);
     return store(std::move(cost->out), operation.out, frame);
 }
@@ -228,24 +220,35 @@ bool sameShapes(const ShardLayout &layout, std::size_t a, std::size_t b) {
 
 } // namespace
 
+int layerOf(const ModuleTree &tree, ModuleIndex module) {
+    for (std::optional<ModuleIndex> at = module; at; at = tree.at(*at).parent)
+        if (tree.at(*at).attributes.contains("layer_idx"))
+            return static_cast<int>(tree.at(*at).integer("layer_idx"));
+    return -1;
+}
+
 Result<ForwardWork> forwardWork(const ModelDescription &model, const ResolvedPlan &plan, int batch, int tokens) {
     if (!model.flowKnown())
         return fail(ErrorCode::Unsupported, "the forward of model_type '" + model.modelType +
                                                 "' is not described, so its cost cannot be simulated");
     const ShardLayout layout = shardLayout(model, plan);
-    ForwardWork work{batch, tokens, {}};
+    ForwardWork work{batch, tokens, {}, {}};
+    std::vector<std::size_t> firstOfKind; // ranks
     for (int rank = 0; rank < plan.tp; ++rank) {
         const auto index = static_cast<std::size_t>(rank);
-        if (rank > 0 && sameShapes(layout, index - 1, index)) {
-            work.items.push_back(work.items.back());
+        std::size_t kind = 0;
+        while (kind < firstOfKind.size() && !sameShapes(layout, firstOfKind[kind], index))
+            ++kind;
+        work.kindOf.push_back(kind);
+        if (kind < firstOfKind.size())
             continue;
-        }
         auto items = RankWalk(model, plan, layout, Rank{rank}).run(batch, tokens);
         if (!items)
             return tl::unexpected(items.error());
-        if (!work.items.empty() && items->size() != work.items.front().size())
+        if (kind > 0 && items->size() != work.kinds.front().size())
             return fail(ErrorCode::CannotRun, "cannot be simulated: ranks do different numbers of operations");
-        work.items.push_back(std::move(*items));
+        firstOfKind.push_back(index);
+        work.kinds.push_back(std::move(*items));
     }
     return work;
 }

@@ -43,7 +43,7 @@ std::vector<PlacedLaunch> placeLaunches(const ModelDescription &model, const std
             ++at;
         if (at == items.size())
             at = std::min(from, items.empty() ? 0 : items.size() - 1);
-        placed.push_back({at, module});
+        placed.push_back({at, module, layerOf(model.tree, module)});
         from = at + 1;
         previous = name;
     }

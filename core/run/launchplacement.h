@@ -12,6 +12,7 @@ namespace tpscope {
 struct PlacedLaunch {
     std::size_t beforeItem = 0; // index into the rank's work items
     ModuleIndex module;         // whose frame it runs in
+    int layer = -1;             // of that module, -1 outside layers
 };
 
 // Puts the launches of a captured call into the walk: each before the first work of its module that no earlier launch
