@@ -145,14 +145,19 @@ std::string Builder::deprecateKwarg(const std::string &inner) {
     return wrap(inner, "deprecate_kwarg", "wrapped_func@deprecation.py", false);
 }
 
-std::string Builder::causalLmForward(const std::string &inner) {
-    return deprecateKwarg(wrap(inner, "can_return_tuple", "wrapper@generic.py", false));
+std::string Builder::causalLmForward(const std::string &inner, DecoratorPlace deprecateKwargAt) {
+    const bool innermost = deprecateKwargAt == DecoratorPlace::Innermost;
+    const std::string id =
+        wrap(innermost ? deprecateKwarg(inner) : inner, "can_return_tuple", "wrapper@generic.py", false);
+    return innermost ? id : deprecateKwarg(id);
 }
 
-std::string Builder::baseModelForward(const std::string &inner) {
-    const std::string captured =
-        wrap(deprecateKwarg(inner), "capture_outputs", "wrapper@output_capturing.py", true);
-    return wrap(captured, "merge_with_config_defaults", "wrapper@generic.py", true);
+std::string Builder::baseModelForward(const std::string &inner, DecoratorPlace deprecateKwargAt) {
+    const bool innermost = deprecateKwargAt == DecoratorPlace::Innermost;
+    const std::string captured = wrap(innermost ? deprecateKwarg(inner) : inner, "capture_outputs",
+                                      "wrapper@output_capturing.py", true);
+    const std::string id = wrap(captured, "merge_with_config_defaults", "wrapper@generic.py", true);
+    return innermost ? id : deprecateKwarg(id);
 }
 
 std::string Builder::attentionForward(const std::string &inner) { return deprecateKwarg(inner); }

@@ -17,6 +17,9 @@ Statement op(Operation operation, std::string label = {});
 Statement callModule(std::string path, std::vector<Var> args, std::vector<Var> out, std::string label = {});
 Statement callFunction(std::string program, std::vector<Var> args, std::vector<Var> out, std::string label = {});
 
+// Where a class puts deprecate_kwarg among its forward's decorators (since 5.24; the order differs from class to class).
+enum class DecoratorPlace { Innermost, Outermost };
+
 // --- modules (each also registers its program once) -------------------------------------------------------------------
 struct Builder {
     ModelDescription model;
@@ -41,8 +44,8 @@ struct Builder {
     std::string wrap(const std::string &inner, const std::string &decorator, const std::string &frame, bool inTry);
     // The frames that decorators put in front of functions of transformers, by version; the outermost id is returned.
     // Source: transformers 5.21, 5.22, 5.23, 5.24: deprecate_kwarg ("past_key_values", new_name="cache") since 5.24.
-    std::string causalLmForward(const std::string &inner);
-    std::string baseModelForward(const std::string &inner);
+    std::string causalLmForward(const std::string &inner, DecoratorPlace deprecateKwargAt);
+    std::string baseModelForward(const std::string &inner, DecoratorPlace deprecateKwargAt);
     std::string attentionForward(const std::string &inner);
     std::string maskFunction(const std::string &inner);
     // Sets callProgram and forwardProgram: up to 5.22 GradientCheckpointingLayer has a __call__ of its own, since 5.23
@@ -65,6 +68,8 @@ struct DecoderFacts {
     bool mlpBias = false;
     std::vector<std::string> layerTypes; // one a layer; empty: all full_attention and no mapping of masks
     std::int64_t slidingWindow = 0;      // positions, for sliding_attention layers; 0 none
+    DecoratorPlace modelDeprecateKwarg = DecoratorPlace::Innermost;    // of the base model's forward
+    DecoratorPlace causalLmDeprecateKwarg = DecoratorPlace::Outermost; // of the causal model's
 };
 
 // The whole description of a llama-like pre-norm decoder.

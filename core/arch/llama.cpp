@@ -18,6 +18,7 @@ Result<ModelDescription> describeLlama(const ModelConfig &config, const Upstream
         return tl::unexpected(mlpBias.error());
     facts.attentionBias = *attentionBias;
     facts.mlpBias = *mlpBias;
+    facts.modelDeprecateKwarg = blocks::DecoratorPlace::Outermost;
     return blocks::describePreNormDecoder(config, upstream, facts);
 }
 

@@ -238,8 +238,10 @@ Result<ModelDescription> describePreNormDecoder(const ModelConfig &config, const
         types.push_back(facts.slidingWindow > 0 ? slidingType : "full_attention");
     b.define(modelProgram(b, types, !facts.layerTypes.empty()));
     b.define(causalLmProgram(b));
-    b.at(base).forwardProgram = b.baseModelForward(b.prefix + "Model.forward");
-    b.at(root).forwardProgram = b.causalLmForward(b.prefix + "ForCausalLM.forward");
+    b.at(base).forwardProgram =
+        b.baseModelForward(b.prefix + "Model.forward", facts.modelDeprecateKwarg);
+    b.at(root).forwardProgram =
+        b.causalLmForward(b.prefix + "ForCausalLM.forward", facts.causalLmDeprecateKwarg);
     return std::move(b.model);
 }
 
