@@ -41,12 +41,14 @@ Value Value::cache() {
 
 const Value &Frame::get(std::string_view variable) const {
     static const Value none;
-    const auto found = std::ranges::find(locals, variable, &std::pair<std::string_view, Value>::first);
+    const auto found =
+        std::ranges::find(locals, variable, &std::pair<std::string_view, Value>::first);
     return found == locals.end() ? none : found->second;
 }
 
 void Frame::set(std::string_view variable, Value value) {
-    const auto found = std::ranges::find(locals, variable, &std::pair<std::string_view, Value>::first);
+    const auto found =
+        std::ranges::find(locals, variable, &std::pair<std::string_view, Value>::first);
     if (found == locals.end())
         locals.emplace_back(variable, std::move(value));
     else

@@ -35,9 +35,9 @@ struct Value {
     Kind kind = Kind::None;
     bool integer = false; // tensor of token ids
     Sizes sizes;
-    Attribute plain;      // Plain: int, float, bool or str
-    // Index of the root frame's local variable this value is, unchanged; -1: computed in the frame. Only a value that
-    // came in from outside can be guarded on.
+    Attribute plain; // Plain: int, float, bool or str
+    // Index of the root frame's local variable this value is, unchanged; -1: computed in the frame.
+    // Only a value that came in from outside can be guarded on.
     int local = -1;
 
     static Value tensor(Sizes sizes, bool integer = false);
@@ -45,20 +45,21 @@ struct Value {
     static Value cache();
 };
 
-// A Python function a frame can run: a program of the description, or the closure tp_forward that a parallel style puts
-// in place of a module's forward.
+// A Python function a frame can run: a program of the description, or the closure tp_forward that a
+// parallel style puts in place of a module's forward.
 struct Callable {
     const ForwardProgram *program = nullptr;
-    const ParallelStyle *style = nullptr; // tp_forward: its operations are the style's input and output transforms
+    const ParallelStyle *style = nullptr; // tp_forward: its operations are the style's transforms
     std::string code;                     // code object; closures of one function share it
     std::string name;                     // for people
 };
 
-// A running function. Inlined callees are frames too, on the stack of the root frame that is being traced.
+// A running function. Inlined callees are frames too, on the stack of the root frame that is being
+// traced.
 struct Frame {
     const Callable *callable = nullptr;
     ModuleIndex self;
-    std::string path; // of self, relative to the root frame's self; "" for the root frame
+    std::string path;      // of self, relative to the root frame's self; "" for the root frame
     std::size_t begin = 0; // first statement: 0, or where a resume frame goes on
     std::optional<ModuleIndex> element; // of the innermost loop over modules
     std::string elementPath;

@@ -19,12 +19,14 @@ std::string calledBy(const Statement &statement) {
 std::string frameName(const Frame &frame) {
     if (frame.begin == 0)
         return frame.callable->name;
-    return "resume of " + frame.callable->name + " after " + calledBy(frame.callable->program->body[frame.begin - 1]);
+    return "resume of " + frame.callable->name + " after " +
+           calledBy(frame.callable->program->body[frame.begin - 1]);
 }
 
 CodeState &FrameCache::stateOf(const Frame &frame) {
-    // A resume function belongs to the original code object and the place where it goes on, however often the frame
-    // broke before: ContinueExecutionCache of torch 2.13 _dynamo/resume_execution.py.
+    // A resume function belongs to the original code object and the place where it goes on, however
+    // often the frame broke before: ContinueExecutionCache of torch 2.13
+    // _dynamo/resume_execution.py.
     std::string key = frame.callable->code;
     if (frame.begin > 0)
         key += "#" + std::to_string(frame.begin);
@@ -40,7 +42,8 @@ CodeState &FrameCache::stateOf(const Frame &frame) {
 CompiledEntry *FrameCache::lookup(CodeState &state, const Frame &frame, const FrameFacts &facts) {
     const auto found = std::ranges::find_if(state.entries, [&](const CompiledEntry &entry) {
         return entry.callable == frame.callable &&
-               std::ranges::all_of(entry.guards, [&](const Guard &guard) { return facts.passes(guard, frame); });
+               std::ranges::all_of(entry.guards,
+                                   [&](const Guard &guard) { return facts.passes(guard, frame); });
     });
     if (found == state.entries.end())
         return nullptr;

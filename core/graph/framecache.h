@@ -14,22 +14,23 @@ namespace tpscope {
 
 // Compiled code of a frame, valid where the guards hold.
 struct CompiledEntry {
-    const Callable *callable = nullptr; // the closure: another function behind the same code object never matches
+    const Callable *callable = nullptr; // another closure of the same code object never matches
     std::vector<Guard> guards;
-    int graph = -1;                     // launched first; -1: no operation before the end or the break
+    int graph = -1; // launched first; -1: no operation before the end or the break
     bool broke = false;
     std::size_t breakAt = 0;
 };
 
-// What Dynamo keeps for one code object: entries, the newest or last used first, and how its frames are to be run.
-// Source: torch 2.13 csrc/dynamo/extra_state.cpp lookup (move to front), _dynamo/types.py ConvertFrameReturn,
-// _dynamo/cache_size.py.
+// What Dynamo keeps for one code object: entries, the newest or last used first, and how its frames
+// are to be run. Source: torch 2.13 csrc/dynamo/extra_state.cpp lookup (move to front),
+// _dynamo/types.py ConvertFrameReturn, _dynamo/cache_size.py.
 struct CodeState {
     std::string name; // for people
     std::list<CompiledEntry> entries;
     std::map<const Callable *, AutomaticDynamic> dynamic; // by closure, as CodeId.closure_hash
-    bool skipped = false;  // its frames run in eager; what they call is intercepted as before
-    bool runOnly = false;  // over the recompile limit: entries still run, nothing is compiled in it or below it
+    bool skipped = false; // its frames run in eager; what they call is intercepted as before
+    // Over the recompile limit: entries still run, nothing is compiled in it or below it.
+    bool runOnly = false;
     int graphs = 0;
     std::string eagerBecause;
 };

@@ -6,7 +6,8 @@
 namespace tpscope {
 namespace {
 
-// torch._dynamo.config.accumulated_recompile_limit, a second limit that `recompile_limit` does not lift.
+// torch._dynamo.config.accumulated_recompile_limit, a second limit that `recompile_limit` does not
+// lift.
 constexpr std::size_t accumulatedLimit = 256;
 
 // The statements a graph holds, in words. A wrapper whose body is one call is looked through.
@@ -15,7 +16,8 @@ std::vector<std::string> labelsOf(const ModelDescription &model, const Callable 
     const Body &body = callable.program->body;
     if (body.size() == 1) {
         const Statement *only = &body.front();
-        if (const auto *block = std::get_if<TryBlock>(&only->node); block && block->body.size() == 1)
+        if (const auto *block = std::get_if<TryBlock>(&only->node);
+            block && block->body.size() == 1)
             only = &block->body.front();
         if (const auto *function = std::get_if<CallFunction>(&only->node)) {
             const ForwardProgram &inner = model.program(function->program);
@@ -31,9 +33,11 @@ std::vector<std::string> labelsOf(const ModelDescription &model, const Callable 
         std::string label = statement.label;
         if (const auto *module = std::get_if<CallModule>(&statement.node); module && label.empty())
             label = module->path;
-        if (const auto *function = std::get_if<CallFunction>(&statement.node); function && label.empty())
+        if (const auto *function = std::get_if<CallFunction>(&statement.node);
+            function && label.empty())
             label = function->program;
-        if (const auto *operation = std::get_if<Operation>(&statement.node); operation && label.empty())
+        if (const auto *operation = std::get_if<Operation>(&statement.node);
+            operation && label.empty())
             label = std::string(name(operation->kind));
         labels.push_back(std::move(label));
     }
@@ -43,10 +47,11 @@ std::vector<std::string> labelsOf(const ModelDescription &model, const Callable 
 } // namespace
 
 FrameRunner::FrameRunner(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks,
-                         const std::vector<bool> &hooked, const CaptureOptions &options, const StaticCache *cache,
-                         std::int64_t tokens)
-    : Walker(model, m_table, m_shapeFlow), m_shapeFlow(model, plan, cache), m_table(model, plan, hooks),
-      m_facts(model, m_shapeFlow, cache, tokens), m_tracer(model, m_table, m_shapeFlow, cache, m_facts, hooked),
+                         const std::vector<bool> &hooked, const CaptureOptions &options,
+                         const StaticCache *cache, std::int64_t tokens)
+    : Walker(model, m_table, m_shapeFlow), m_shapeFlow(model, plan, cache),
+      m_table(model, plan, hooks), m_facts(model, m_shapeFlow, cache, tokens),
+      m_tracer(model, m_table, m_shapeFlow, cache, m_facts, hooked),
       m_replay(model, m_table, m_shapeFlow), m_options(options) {}
 
 void FrameRunner::forward(const std::vector<std::pair<std::string, Value>> &inputs) {
@@ -89,7 +94,8 @@ std::vector<Value> FrameRunner::run(Frame frame) {
     if (state.runOnly)
         m_compiling = false; // for everything this frame calls, whether it is compiled or not
     // A copy: frames below may reorder the list the entry stands in.
-    std::vector<Value> results = entry ? runCompiled(frame, CompiledEntry(*entry)) : runEager(frame);
+    std::vector<Value> results =
+        entry ? runCompiled(frame, CompiledEntry(*entry)) : runEager(frame);
     m_compiling = compiling;
     return results;
 }
@@ -116,9 +122,11 @@ std::vector<Value> FrameRunner::runCompiled(Frame &frame, const CompiledEntry &e
 bool FrameRunner::overLimit(CodeState &state) const {
     const std::size_t entries = state.entries.size();
     if (entries >= accumulatedLimit)
-        state.eagerBecause = "accumulated_recompile_limit (" + std::to_string(accumulatedLimit) + ") reached";
+        state.eagerBecause =
+            "accumulated_recompile_limit (" + std::to_string(accumulatedLimit) + ") reached";
     else if (entries >= static_cast<std::size_t>(m_options.recompileLimit))
-        state.eagerBecause = "recompile_limit (" + std::to_string(m_options.recompileLimit) + ") reached";
+        state.eagerBecause =
+            "recompile_limit (" + std::to_string(m_options.recompileLimit) + ") reached";
     else
         return false;
     return true;
@@ -138,7 +146,8 @@ CompiledEntry *FrameRunner::compile(CodeState &state, const Frame &frame) {
     // A frame that cannot resume, or returns without an operation, is not compiled now or later.
     state.skipped = trace.broke ? !trace.cannotResume.empty() : trace.withOperations.empty();
     if (state.skipped) {
-        state.eagerBecause = trace.broke ? "graph break in " + trace.cannotResume : "no operation in it";
+        state.eagerBecause =
+            trace.broke ? "graph break in " + trace.cannotResume : "no operation in it";
         return nullptr;
     }
     m_breakCounter += trace.broke ? 1 : 0;
@@ -167,7 +176,8 @@ int FrameRunner::addGraph(CodeState &state, const Frame &frame, const Trace &tra
 void FrameRunner::recordBreak(const Trace &trace) {
     const std::string folded = genericName(m_model.tree.at(trace.hooked).name);
     const bool known = std::ranges::any_of(m_breaks, [&](const BreakEvent &event) {
-        return event.innermost == trace.innermost && genericName(m_model.tree.at(event.module).name) == folded;
+        return event.innermost == trace.innermost &&
+               genericName(m_model.tree.at(event.module).name) == folded;
     });
     if (!known)
         m_breaks.push_back({trace.hooked, trace.innermost});

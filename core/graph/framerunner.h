@@ -18,16 +18,17 @@ struct BreakEvent {
     std::string innermost;
 };
 
-// Runs a model's forward as Python under torch.compile does: every function call is a frame that is compiled, run from
-// the cache, or run in eager. Keeps the cache from call to call. One thread.
+// Runs a model's forward as Python under torch.compile does: every function call is a frame that is
+// compiled, run from the cache, or run in eager. Keeps the cache from call to call. One thread.
 class FrameRunner : public Walker {
 public:
     // References must outlive this object. cache: nullptr for forwards without one.
     FrameRunner(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks,
-                const std::vector<bool> &hooked, const CaptureOptions &options, const StaticCache *cache,
-                std::int64_t tokens);
+                const std::vector<bool> &hooked, const CaptureOptions &options,
+                const StaticCache *cache, std::int64_t tokens);
 
-    // One call of the model. inputs: values of its forward's inputs by name. Afterwards launches() are this call's.
+    // One call of the model. inputs: values of its forward's inputs by name. Afterwards launches()
+    // are this call's.
     void forward(const std::vector<std::pair<std::string, Value>> &inputs);
 
     struct Launch {
@@ -41,7 +42,8 @@ public:
     int breakCounter() const { return m_breakCounter; }
 
 protected:
-    bool call(Frame &caller, Frame callee, bool behindCallImpl, std::vector<Value> &results) override;
+    bool call(Frame &caller, Frame callee, bool behindCallImpl,
+              std::vector<Value> &results) override;
 
 private:
     std::vector<Value> run(Frame frame);

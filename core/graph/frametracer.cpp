@@ -16,8 +16,9 @@ std::string whyNotResumable(const Statement &statement) {
 
 } // namespace
 
-FrameTracer::FrameTracer(const ModelDescription &model, ProgramTable &programs, const ShapeFlow &shapes,
-                         const StaticCache *cache, const FrameFacts &facts, const std::vector<bool> &hooked)
+FrameTracer::FrameTracer(const ModelDescription &model, ProgramTable &programs,
+                         const ShapeFlow &shapes, const StaticCache *cache, const FrameFacts &facts,
+                         const std::vector<bool> &hooked)
     : Walker(model, programs, shapes), m_cache(cache), m_facts(facts), m_hooked(hooked) {}
 
 Trace FrameTracer::trace(Frame frame) {
@@ -52,7 +53,8 @@ void FrameTracer::keepGuarded(const Frame &frame) {
     const std::size_t before = m_trace.seen.size();
     m_read.clear(); // what the callee read counts anew for the call's own arguments
     readArguments(frame.callable->program->body[m_trace.breakAt], frame);
-    m_trace.guarded.insert(m_trace.guarded.end(), m_trace.seen.begin() + static_cast<std::ptrdiff_t>(before),
+    m_trace.guarded.insert(m_trace.guarded.end(),
+                           m_trace.seen.begin() + static_cast<std::ptrdiff_t>(before),
                            m_trace.seen.end());
 }
 
@@ -90,7 +92,8 @@ void FrameTracer::enteringModule(Frame &, const std::string &path, ModuleIndex) 
     read({Source::Kind::ModuleClass, path, {}, 0}, {});
 }
 
-bool FrameTracer::call(Frame &caller, Frame callee, bool behindCallImpl, std::vector<Value> &results) {
+bool FrameTracer::call(Frame &caller, Frame callee, bool behindCallImpl,
+                       std::vector<Value> &results) {
     if (behindCallImpl && m_hooked[callee.self.value]) {
         m_trace.broke = true;
         m_trace.hooked = callee.self;
@@ -107,7 +110,8 @@ bool FrameTracer::call(Frame &caller, Frame callee, bool behindCallImpl, std::ve
 void FrameTracer::operation(const Operation &operation, Frame &frame) {
     if (!operation.onlyIf.empty())
         read({Source::Kind::ModuleAttribute, frame.path, operation.onlyIf, 0}, {});
-    // In a branch that is not taken, such as the cache update without a cache, nothing is read and nothing computed.
+    // In a branch that is not taken, such as the cache update without a cache, nothing is read and
+    // nothing computed.
     const bool reached = m_model.tree.at(frame.self).flag(operation.onlyIf, true) &&
                          (operation.kind != OpKind::CacheUpdate ||
                           frame.get(operation.in.back()).kind == Value::Kind::Cache);
@@ -146,8 +150,9 @@ void FrameTracer::readExtras(const Operation &operation, const Frame &frame) {
                 read({Source::Kind::Local, {}, {}, 0}, value);
             break;
         case GuardRead::Kind::CacheLength: {
-            const bool cached = std::ranges::any_of(
-                operation.in, [&](const Var &in) { return frame.get(in).kind == Value::Kind::Cache; });
+            const bool cached = std::ranges::any_of(operation.in, [&](const Var &in) {
+                return frame.get(in).kind == Value::Kind::Cache;
+            });
             const std::size_t layer = m_shapes.cacheLayer(extra.name, frame.self);
             if (cached && m_cache && m_cache->slides(layer))
                 read({Source::Kind::CacheLength, {}, {}, layer}, {});
@@ -157,7 +162,8 @@ void FrameTracer::readExtras(const Operation &operation, const Frame &frame) {
     }
 }
 
-// A norm multiplies by its weight and a linear contracts with it: the last size of the operand cannot stay dynamic.
+// A norm multiplies by its weight and a linear contracts with it: the last size of the operand
+// cannot stay dynamic.
 void FrameTracer::pin(const Operation &operation, const Frame &frame) {
     if (operation.parameters.empty() || operation.in.empty() || operation.kind == OpKind::Embedding)
         return;

@@ -14,20 +14,24 @@ namespace tpscope {
 // What Dynamo learns from tracing a frame from frame.begin on.
 struct Trace {
     bool broke = false;
-    std::size_t breakAt = 0;         // top-level statement whose call leads to the hooked module
-    std::string cannotResume;        // "a loop", "a try block"; empty: the frame resumes after breakAt
-    ModuleIndex hooked;              // the module that broke it
-    std::string innermost;           // program of the innermost frame, the one that calls the hooked module
-    // Everything read up to the break: what automatic dynamic shapes see. A break restarts the analysis, so guarded is
-    // less: what was read before statement breakAt, and the arguments of its call. What the callee read is forgotten.
+    std::size_t breakAt = 0;  // top-level statement whose call leads to the hooked module
+    std::string cannotResume; // "a loop", "a try block"; empty: the frame resumes after breakAt
+    ModuleIndex hooked;       // the module that broke it
+    std::string innermost;    // the innermost frame, the one that calls the hooked module
+    // Everything read up to the break: what automatic dynamic shapes see. A break restarts the
+    // analysis, so guarded is less: what was read before statement breakAt, and the arguments of
+    // its call. What the callee read is forgotten.
     std::vector<Read> seen;
     std::vector<Read> guarded;
-    std::vector<std::pair<int, int>> pinned; // (local variable, dimension) tied to a static size before breakAt
-    std::vector<std::size_t> withOperations; // top-level statements before breakAt that record graph operations
+    // (local variable, dimension) that an operation before breakAt ties to a static size.
+    std::vector<std::pair<int, int>> pinned;
+    // Top-level statements before breakAt that record graph operations.
+    std::vector<std::size_t> withOperations;
 };
 
-// Traces one frame as Dynamo does with nested_graph_breaks=False: inlines every callee; a break anywhere below belongs to
-// the call of the root frame. Source: fixtures/graph_breaks.md sections 2 and 8; torch 2.13 _dynamo/symbolic_convert.py.
+// Traces one frame as Dynamo does with nested_graph_breaks=False: inlines every callee; a break
+// anywhere below belongs to the call of the root frame. Rules: README.md of this folder;
+// source: torch 2.13 _dynamo/symbolic_convert.py.
 class FrameTracer : public Walker {
 public:
     // hooked: by module, whether it has a backward hook.
@@ -36,7 +40,8 @@ public:
     Trace trace(Frame frame); // a copy: tracing changes nothing outside
 
 protected:
-    bool call(Frame &caller, Frame callee, bool behindCallImpl, std::vector<Value> &results) override;
+    bool call(Frame &caller, Frame callee, bool behindCallImpl,
+              std::vector<Value> &results) override;
     void operation(const Operation &operation, Frame &frame) override;
     void enteringModule(Frame &caller, const std::string &path, ModuleIndex module) override;
 

@@ -11,8 +11,8 @@ namespace {
 // torch 2.13 _dynamo/variables/nn_module.py, as the recorded fixtures show it.
 constexpr const char *hookCause = "Module-level backwards hooks require compiled autograd.";
 
-void addBreaks(std::vector<GraphBreak> &breaks, const std::vector<BreakEvent> &events, const ModelDescription &model,
-               const std::vector<HookSite> &sites) {
+void addBreaks(std::vector<GraphBreak> &breaks, const std::vector<BreakEvent> &events,
+               const ModelDescription &model, const std::vector<HookSite> &sites) {
     for (const BreakEvent &event : events) {
         GraphBreak entry;
         entry.module = genericName(model.tree.at(event.module).name);
@@ -39,17 +39,21 @@ Upstream captureUpstream(HookMode hooks, const std::optional<Upstream> &chosen) 
     return hooks == HookMode::ModuleBackward ? Upstream{5, 21} : Upstream{};
 }
 
-Result<GraphCapture> captureGraphs(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks,
-                                   const CaptureOptions &options) {
+Result<GraphCapture> captureGraphs(const ModelDescription &model, const ResolvedPlan &plan,
+                                   HookMode hooks, const CaptureOptions &options) {
     if (!model.flowKnown())
-        return fail(ErrorCode::Unsupported,
-                    "graphs cannot be predicted: the forward of " + model.modelType + " is not described");
-    if (options.recompileLimit < 1 || options.prefillTokens < 1 || options.decodeSteps < 1 || options.batch < 1)
-        return fail(ErrorCode::Usage, "recompile limit, tokens, steps and batch of a graph prediction are at least 1");
+        return fail(ErrorCode::Unsupported, "graphs cannot be predicted: the forward of " +
+                                                model.modelType + " is not described");
+    if (options.recompileLimit < 1 || options.prefillTokens < 1 || options.decodeSteps < 1 ||
+        options.batch < 1)
+        return fail(
+            ErrorCode::Usage,
+            "recompile limit, tokens, steps and batch of a graph prediction are at least 1");
     if (options.staticCacheLength < options.prefillTokens + options.decodeSteps)
-        return fail(ErrorCode::Usage, "a static cache of " + std::to_string(options.staticCacheLength) +
-                                          " positions does not hold " + std::to_string(options.prefillTokens) +
-                                          " tokens and " + std::to_string(options.decodeSteps) + " steps");
+        return fail(ErrorCode::Usage,
+                    "a static cache of " + std::to_string(options.staticCacheLength) +
+                        " positions does not hold " + std::to_string(options.prefillTokens) +
+                        " tokens and " + std::to_string(options.decodeSteps) + " steps");
     GraphCapture capture;
     capture.hooks = hooks;
     capture.sites = hookSites(model, plan, hooks);
@@ -61,7 +65,9 @@ Result<GraphCapture> captureGraphs(const ModelDescription &model, const Resolved
     PhaseResult decode = captureDecode(model, plan, hooks, hooked, options);
     capture.prefill = std::move(prefill.capture);
     capture.decode = std::move(decode.capture);
-    capture.graphBreaks = std::max(0, capture.prefill.graphs - 1);
+    // explain() runs one call and subtracts one from the graphs it got; 0 where a forward gives
+    // none.
+    capture.graphBreaks = std::max(0, capture.prefill.newGraphsPerStep.front() - 1);
     addBreaks(capture.breaks, prefill.breaks, model, capture.sites);
     addBreaks(capture.breaks, decode.breaks, model, capture.sites);
     return capture;

@@ -7,8 +7,9 @@
 
 #include "graph/hooksites.h"
 
-// Predicts what torch.compile (Dynamo of torch 2.13) makes of a model: a walk over frames against a cache of compiled
-// entries, by fixtures/graph_breaks.md sections 2 and 8. No tensor is touched; everything here is predicted.
+// Predicts what torch.compile (Dynamo of torch 2.13) makes of a model: a walk over frames against a
+// cache of compiled entries, by the rules in README.md of this folder. No tensor is touched;
+// everything here is predicted.
 namespace tpscope {
 
 struct CaptureOptions {
@@ -21,10 +22,10 @@ struct CaptureOptions {
 };
 
 struct CapturedGraph {
-    int id = 0;            // in compile order
-    std::string frame;     // "forward@modeling_qwen3.py"
-    std::string program;   // id of the ForwardProgram, or "resume of <program> after <module>"
-    std::string endsAt;    // module whose call ended it; "" when the frame returned
+    int id = 0;          // in compile order
+    std::string frame;   // "forward@modeling_qwen3.py"
+    std::string program; // id of the ForwardProgram, or "resume of <program> after <module>"
+    std::string endsAt;  // module whose call ended it; "" when the frame returned
     std::vector<std::string> labels; // what it holds, in order, for people
 };
 
@@ -43,15 +44,15 @@ struct GraphBreak {
 };
 
 struct PhaseCapture {
-    int graphs = 0;                      // distinct, after all calls of the phase
-    int launches = 0;                    // of the last call
-    std::vector<int> launchesPerStep;    // decode: one a step; prefill: one a call
-    std::vector<int> newGraphsPerStep;   // graphs compiled in each call
-    std::vector<int> launchSequence;     // graph ids of the last call
-    // By launch of the last call: full name of the module whose code it is ("model.layers.3.self_attn"); the root's is its
-    // class name.
+    int graphs = 0;                    // distinct, after all calls of the phase
+    int launches = 0;                  // of the last call
+    std::vector<int> launchesPerStep;  // decode: one a step; prefill: one a call
+    std::vector<int> newGraphsPerStep; // graphs compiled in each call
+    std::vector<int> launchSequence;   // graph ids of the last call
+    // By launch of the last call: full name of the module whose code it is
+    // ("model.layers.3.self_attn"); the root's is its class name.
     std::vector<std::string> launchModules;
-    int breakCounter = 0;                // counters["graph_break"]
+    int breakCounter = 0; // counters["graph_break"]
     std::vector<CapturedGraph> graphList;
     std::vector<CapturedFrame> frames;
 };
@@ -65,15 +66,16 @@ struct GraphCapture {
     std::vector<GraphBreak> breaks;
 };
 
-// Which version's wrappers to describe the model with, before describe() is called. chosen: what the user named
-// (--upstream). Without it, module-backward means what transformers <= 5.21 does, since no later version hooks modules;
-// every other mode means the newest. With it, the hook mode is taken as emulated on that version (5.24 with
-// module-backward: same graphs and launches, other frames and break counter).
+// Which version's wrappers to describe the model with, before describe() is called. chosen: what
+// the user named (--upstream). Without it, module-backward means what transformers <= 5.21 does,
+// since no later version hooks modules; every other mode means the newest. With it, the hook mode
+// is taken as emulated on that version (5.24 with module-backward: more frames and breaks counted,
+// since its decorators' wrappers break too).
 Upstream captureUpstream(HookMode hooks, const std::optional<Upstream> &chosen);
 
-// Requires model.flowKnown() (Unsupported otherwise). The caller has checked that the plan's outcome lets it run.
-// Milliseconds: 1 to 50 for 2 to 80 layers. Thread-safe.
-Result<GraphCapture> captureGraphs(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks,
-                                   const CaptureOptions &options = {});
+// Requires model.flowKnown() (Unsupported otherwise). The caller has checked that the plan's
+// outcome lets it run. Milliseconds: 1 to 50 for 2 to 80 layers. Thread-safe.
+Result<GraphCapture> captureGraphs(const ModelDescription &model, const ResolvedPlan &plan,
+                                   HookMode hooks, const CaptureOptions &options = {});
 
 } // namespace tpscope

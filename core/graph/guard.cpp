@@ -4,7 +4,9 @@
 namespace tpscope {
 namespace {
 
-bool mayBeDynamic(Source::Kind kind) { return kind == Source::Kind::Local || kind == Source::Kind::CacheLength; }
+bool mayBeDynamic(Source::Kind kind) {
+    return kind == Source::Kind::Local || kind == Source::Kind::CacheLength;
+}
 
 bool sizesFit(const Guard &guard, const Sizes &found) {
     const Sizes &expected = guard.expected.sizes;
@@ -12,7 +14,9 @@ bool sizesFit(const Guard &guard, const Sizes &found) {
         return false;
     for (int d = 0; d < found.rank; ++d) {
         const std::int64_t size = found.at[static_cast<std::size_t>(d)];
-        const bool fits = (guard.dynamicSizes >> d) & 1U ? size >= 2 : size == expected.at[static_cast<std::size_t>(d)];
+        const bool fits = (guard.dynamicSizes >> d) & 1U
+                              ? size >= 2
+                              : size == expected.at[static_cast<std::size_t>(d)];
         if (!fits)
             return false;
     }
@@ -22,7 +26,8 @@ bool sizesFit(const Guard &guard, const Sizes &found) {
 } // namespace
 
 std::string Source::key() const {
-    return std::to_string(static_cast<int>(kind)) + "|" + path + "|" + name + "|" + std::to_string(layer);
+    return std::to_string(static_cast<int>(kind)) + "|" + path + "|" + name + "|" +
+           std::to_string(layer);
 }
 
 void AutomaticDynamic::observe(const Source &source, const Value &value) {
@@ -36,7 +41,8 @@ void AutomaticDynamic::observe(const Source &source, const Value &value) {
             state.rankChanged = true;
         else
             for (int d = 0; d < value.sizes.rank; ++d)
-                if (state.sizes->at[static_cast<std::size_t>(d)] != value.sizes.at[static_cast<std::size_t>(d)])
+                if (state.sizes->at[static_cast<std::size_t>(d)] !=
+                    value.sizes.at[static_cast<std::size_t>(d)])
                     state.dynamic |= 1U << d;
     }
     if (const auto *number = std::get_if<std::int64_t>(&value.plain);
@@ -62,8 +68,8 @@ bool AutomaticDynamic::dynamicInt(const Source &source) const {
     return found != m_states.end() && found->second.numberChanged;
 }
 
-FrameFacts::FrameFacts(const ModelDescription &model, const ShapeFlow &shapes, const StaticCache *cache,
-                       std::int64_t tokens)
+FrameFacts::FrameFacts(const ModelDescription &model, const ShapeFlow &shapes,
+                       const StaticCache *cache, std::int64_t tokens)
     : m_model(model), m_shapes(shapes), m_cache(cache), m_tokens(tokens) {}
 
 std::optional<ModuleIndex> FrameFacts::moduleAt(const Frame &frame, const std::string &path) const {
@@ -109,7 +115,8 @@ Guard FrameFacts::guardOn(const Read &read, const AutomaticDynamic &dynamic,
     Guard guard{read.source, read.value, 0, false, 0};
     if (!mayBeDynamic(read.source.kind))
         return guard;
-    guard.dynamicSizes = read.value.kind == Value::Kind::Tensor ? dynamic.dynamicSizes(read.source, read.value) : 0;
+    guard.dynamicSizes =
+        read.value.kind == Value::Kind::Tensor ? dynamic.dynamicSizes(read.source, read.value) : 0;
     for (const auto &[local, dimension] : pinned)
         if (local == read.value.local)
             guard.dynamicSizes &= ~(1U << dimension);

@@ -16,7 +16,7 @@ namespace tpscope {
 // Where a frame reads a value from, relative to the frame: Dynamo's guard sources.
 struct Source {
     enum class Kind {
-        Local,           // a local variable the frame starts with: rank, sizes and kind of a tensor, or a plain value
+        Local,           // a local variable the frame starts with: kind, rank, sizes; plain value
         ModuleClass,     // class of the module at self.<path>
         ModuleAttribute, // self.<path>.<name>, an int, str or bool of an nn.Module
         Parameter,       // shape of the parameter self.<path>.<name>
@@ -41,15 +41,16 @@ struct Read {
 struct Guard {
     Source source;
     Value expected;
-    unsigned dynamicSizes = 0;      // bit d: dimension d may be any size >= 2
-    bool dynamicInt = false;        // may be any int with the same comparisons
-    int comparisons = 0;            // of a dynamic cache length with its window
+    unsigned dynamicSizes = 0; // bit d: dimension d may be any size >= 2
+    bool dynamicInt = false;   // may be any int with the same comparisons
+    int comparisons = 0;       // of a dynamic cache length with its window
 };
 
-// Automatic dynamic shapes of one code object: sizes and Python ints are static when first seen; a second value of the
-// same source makes the new entry dynamic. A change of rank makes every size of the source dynamic. Sizes 0 and 1 stay
-// static, so do parameters and the ints, strings and bools of an nn.Module.
-// Source: torch 2.13 _dynamo/pgo.py FrameStateSizeEntry, variables/builder.py wrap_symint and _automatic_dynamic.
+// Automatic dynamic shapes of one code object: sizes and Python ints are static when first seen; a
+// second value of the same source makes the new entry dynamic. A change of rank makes every size of
+// the source dynamic. Sizes 0 and 1 stay static, so do parameters and the ints, strings and bools
+// of an nn.Module. Source: torch 2.13 _dynamo/pgo.py FrameStateSizeEntry, variables/builder.py
+// wrap_symint and _automatic_dynamic.
 class AutomaticDynamic {
 public:
     void observe(const Source &source, const Value &value);
@@ -71,11 +72,13 @@ private:
 class FrameFacts {
 public:
     // cache may be nullptr. References must outlive this object.
-    FrameFacts(const ModelDescription &model, const ShapeFlow &shapes, const StaticCache *cache, std::int64_t tokens);
+    FrameFacts(const ModelDescription &model, const ShapeFlow &shapes, const StaticCache *cache,
+               std::int64_t tokens);
 
     Value valueOf(const Source &source, const Frame &frame) const;
     bool passes(const Guard &guard, const Frame &frame) const;
-    // pinned: (local variable, dimension) that an operation ties to a static size, which makes it static again.
+    // pinned: (local variable, dimension) that an operation ties to a static size, which makes it
+    // static again.
     Guard guardOn(const Read &read, const AutomaticDynamic &dynamic,
                   const std::vector<std::pair<int, int>> &pinned) const;
 

@@ -44,7 +44,8 @@ HookMode hookModeOf(const Upstream &upstream) {
     return upstream <= Upstream{5, 21} ? HookMode::ModuleBackward : HookMode::PostAccumulateGrad;
 }
 
-std::vector<HookSite> hookSites(const ModelDescription &model, const ResolvedPlan &plan, HookMode mode) {
+std::vector<HookSite> hookSites(const ModelDescription &model, const ResolvedPlan &plan,
+                                HookMode mode) {
     std::vector<HookSite> sites;
     if (mode == HookMode::None || plan.tp <= 1)
         return sites;

@@ -35,7 +35,8 @@ PhaseResult capturePrefill(const ModelDescription &model, const ResolvedPlan &pl
     FrameRunner runner(model, plan, hooks, hooked, options, nullptr, options.prefillTokens);
     PhaseCapture capture;
     for (int i = 0; i < 2; ++i) {
-        runner.forward({{"input_ids", Value::tensor({options.batch, options.prefillTokens}, true)}});
+        runner.forward(
+            {{"input_ids", Value::tensor({options.batch, options.prefillTokens}, true)}});
         addCall(capture, runner);
     }
     return finish(model, std::move(capture), runner);

@@ -9,7 +9,8 @@
 
 namespace tpscope {
 
-// One phase simulated by itself, for any set of hooked modules (by module index), also sets no plan can express.
+// One phase simulated by itself, for any set of hooked modules (by module index), also sets no plan
+// can express.
 struct PhaseResult {
     PhaseCapture capture;
     std::vector<BreakEvent> breaks;
@@ -18,7 +19,8 @@ struct PhaseResult {
 // Two calls with options.prefillTokens tokens and no cache.
 PhaseResult capturePrefill(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks,
                            const std::vector<bool> &hooked, const CaptureOptions &options);
-// options.decodeSteps calls with one token, on a static cache that already holds options.prefillTokens tokens.
+// options.decodeSteps calls with one token, on a static cache that already holds
+// options.prefillTokens tokens.
 PhaseResult captureDecode(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks,
                           const std::vector<bool> &hooked, const CaptureOptions &options);
 

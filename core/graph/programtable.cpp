@@ -18,14 +18,16 @@ Statement transform(const Var &value, bool exists, std::string label) {
 } // namespace
 
 ProgramTable::ProgramTable(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks)
-    : m_model(model), m_plan(plan), m_hooks(hooks), m_forwards(model.tree.modules.size(), nullptr) {}
+    : m_model(model), m_plan(plan), m_hooks(hooks), m_forwards(model.tree.modules.size(), nullptr) {
+}
 
 const Callable &ProgramTable::program(const std::string &id) {
     const Callable *&known = m_byProgram[id];
     if (!known) {
         const ForwardProgram &found = m_model.program(id);
         const bool shared = !found.codeObject.empty();
-        m_callables.push_back({&found, nullptr, shared ? found.codeObject : id, shared ? found.frame : id});
+        m_callables.push_back(
+            {&found, nullptr, shared ? found.codeObject : id, shared ? found.frame : id});
         known = &m_callables.back();
     }
     return *known;
@@ -47,19 +49,28 @@ const Callable &ProgramTable::wrapped(const ParallelStyle &style, const Callable
     if (known)
         return *known;
     const ForwardProgram &forward = *inner.program;
-    ForwardProgram wrapper{std::string(style.name) + "/" + forward.id, wrapperFrame, forward.inputs, forward.outputs,
-                           {}, false, {}};
+    ForwardProgram wrapper{std::string(style.name) + "/" + forward.id,
+                           wrapperFrame,
+                           forward.inputs,
+                           forward.outputs,
+                           {},
+                           false,
+                           {}};
     Statement call{CallFunction{forward.id, forward.inputs, forward.outputs}, forward.id};
-    // Styles that swap in local tensors do so in a generator context manager, which no frame can resume in.
+    // Styles that swap in local tensors do so in a generator context manager, which no frame can
+    // resume in.
     if (style.localTensors)
         call = {TryBlock{{std::move(call)}}, forward.id};
     const bool input = style.input != ParallelStyle::Input::None;
     const bool output = style.output != ParallelStyle::Output::None;
-    wrapper.body = {transform(forward.inputs.empty() ? Var() : forward.inputs.front(), input, "input of the style"),
+    wrapper.body = {transform(forward.inputs.empty() ? Var() : forward.inputs.front(), input,
+                              "input of the style"),
                     std::move(call),
-                    transform(forward.outputs.empty() ? Var() : forward.outputs.front(), output, "output of the style")};
+                    transform(forward.outputs.empty() ? Var() : forward.outputs.front(), output,
+                              "output of the style")};
     m_wrappers.push_back(std::move(wrapper));
-    m_callables.push_back({&m_wrappers.back(), &style, wrapperFrame, "tp_forward of " + forward.id});
+    m_callables.push_back(
+        {&m_wrappers.back(), &style, wrapperFrame, "tp_forward of " + forward.id});
     known = &m_callables.back();
     return *known;
 }

@@ -13,10 +13,11 @@
 
 namespace tpscope {
 
-// Which Python function each call enters: the description's programs, and in front of a module whose style replaces its
-// forward the closure `tp_forward`, one code object for all styles. A style that only syncs its parameters' gradients
-// (ParallelStyle::hooksParameters) replaces the forward under post-accumulate-grad only: up to 5.21 it registers a
-// module hook and nothing else. Source: transformers 5.21 to 5.24 distributed/tensor_parallel.py install_forward.
+// Which Python function each call enters: the description's programs, and in front of a module
+// whose style replaces its forward the closure `tp_forward`, one code object for all styles. A
+// style that only syncs its parameters' gradients (ParallelStyle::hooksParameters) replaces the
+// forward under post-accumulate-grad only: up to 5.21 it registers a module hook and nothing else.
+// Source: transformers 5.21 to 5.24 distributed/tensor_parallel.py install_forward.
 class ProgramTable {
 public:
     ProgramTable(const ModelDescription &model, const ResolvedPlan &plan, HookMode hooks);

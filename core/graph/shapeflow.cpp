@@ -10,7 +10,8 @@ namespace {
 
 std::string textOf(const std::map<std::string, Attribute> &attributes, const std::string &key) {
     const auto found = attributes.find(key);
-    const auto *text = found == attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+    const auto *text =
+        found == attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
     return text ? *text : std::string();
 }
 
@@ -20,7 +21,8 @@ std::int64_t wholeWidth(const Module &module, std::int64_t fallback) {
 
 } // namespace
 
-ShapeFlow::ShapeFlow(const ModelDescription &model, const ResolvedPlan &plan, const StaticCache *cache)
+ShapeFlow::ShapeFlow(const ModelDescription &model, const ResolvedPlan &plan,
+                     const StaticCache *cache)
     : m_model(model), m_plan(plan), m_cache(cache), m_parameters(model.tree.modules.size()) {}
 
 Sizes ShapeFlow::parameter(ModuleIndex self, const std::string &name) const {
@@ -32,11 +34,13 @@ Sizes ShapeFlow::parameter(ModuleIndex self, const std::string &name) const {
             const std::string full = module.name.empty() ? own.name : module.name + "." + own.name;
             const ParallelStyle *style = m_plan.tp > 1 ? m_plan.styleOfParameter(full) : nullptr;
             const Placement placement = placementOf(style, own.name, own.shape);
-            if (placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard) {
+            if (placement.kind == PlacementKind::Shard ||
+                placement.kind == PlacementKind::StridedShard) {
                 const int dim = placement.dim < 0 ? placement.dim + local.rank : placement.dim;
                 std::int64_t held = 0;
-                for (const Interval &interval : heldIntervals(own.shape[static_cast<std::size_t>(dim)], m_plan.tp,
-                                                              Rank(0), placement.splitFactor))
+                for (const Interval &interval :
+                     heldIntervals(own.shape[static_cast<std::size_t>(dim)], m_plan.tp, Rank(0),
+                                   placement.splitFactor))
                     held += interval.size();
                 local.at[static_cast<std::size_t>(dim)] = held;
             }
@@ -83,7 +87,8 @@ std::vector<Value> ShapeFlow::results(const Operation &operation, const Frame &f
     for (std::size_t i = 0; i < operation.out.size(); ++i) {
         // Rope gives q and k, each like its own operand; tables come from one operand.
         const std::size_t operand = operation.kind == OpKind::Rope ? i : 0;
-        const Value first = operand < operation.in.size() ? frame.get(operation.in[operand]) : Value();
+        const Value first =
+            operand < operation.in.size() ? frame.get(operation.in[operand]) : Value();
         Value value = shaped(operation, frame, first);
         value.local = -1;
         values.push_back(std::move(value));
@@ -93,35 +98,34 @@ std::vector<Value> ShapeFlow::results(const Operation &operation, const Frame &f
 
 Value ShapeFlow::shaped(const Operation &operation, const Frame &frame, const Value &first) const {
     const Module &self = m_model.tree.at(frame.self);
-    const std::string weight = operation.parameters.empty() ? "weight" : operation.parameters.front();
+    const std::string weight =
+        operation.parameters.empty() ? "weight" : operation.parameters.front();
     Value value = first;
     Sizes &sizes = value.sizes;
     switch (operation.kind) {
     case OpKind::Embedding:
         return Value::tensor({sizes.at[0], sizes.at[1], parameter(frame.self, weight).last()});
-    case OpKind::Linear:
-        sizes.setLast(parameter(frame.self, weight).at[0]);
-        return value;
-    case OpKind::ViewHeads:
-        return viewHeads(operation, frame, first);
-    case OpKind::Transpose:
-        std::swap(sizes.at[1], sizes.at[2]);
-        return value;
+    case OpKind::Linear: sizes.setLast(parameter(frame.self, weight).at[0]); return value;
+    case OpKind::ViewHeads: return viewHeads(operation, frame, first);
+    case OpKind::Transpose: std::swap(sizes.at[1], sizes.at[2]); return value;
     case OpKind::RopeTable:
-        return Value::tensor({sizes.at[0], sizes.at[1], self.integer("head_dim", m_model.dims.headDim)});
+        return Value::tensor(
+            {sizes.at[0], sizes.at[1], self.integer("head_dim", m_model.dims.headDim)});
     case OpKind::Attend: // q [B,heads,T,D], v [B,kv,S,Dv] -> [B,T,heads,Dv]
-        return Value::tensor({sizes.at[0], sizes.at[2], sizes.at[1],
-                              operation.in.size() > 2 ? frame.get(operation.in[2]).sizes.last() : sizes.last()});
+        return Value::tensor(
+            {sizes.at[0], sizes.at[2], sizes.at[1],
+             operation.in.size() > 2 ? frame.get(operation.in[2]).sizes.last() : sizes.last()});
     case OpKind::MergeHeads:
         return Value::tensor({sizes.at[0], sizes.at[1], sizes.at[2] * sizes.at[3]});
-    default:
-        return value;
+    default: return value;
     }
 }
 
-Value ShapeFlow::viewHeads(const Operation &operation, const Frame &frame, const Value &first) const {
+Value ShapeFlow::viewHeads(const Operation &operation, const Frame &frame,
+                           const Value &first) const {
     const auto own = operation.attributes.find("head_dim");
-    const auto *given = own == operation.attributes.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
+    const auto *given =
+        own == operation.attributes.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
     const std::int64_t dim =
         given ? *given : m_model.tree.at(frame.self).integer("head_dim", m_model.dims.headDim);
     const std::int64_t heads = dim > 0 ? first.sizes.last() / dim : 0;
@@ -141,7 +145,8 @@ Value ShapeFlow::mask(const Operation &operation, const Frame &frame) const {
     return Value::tensor({batch, 1, tokens, m_cache->positions(layer, tokens)});
 }
 
-// The choice whose name is the current loop element's attribute (self's outside a loop); the first if none fits.
+// The choice whose name is the current loop element's attribute (self's outside a loop); the first
+// if none fits.
 Value ShapeFlow::selected(const Operation &operation, const Frame &frame) const {
     const Module &by = m_model.tree.at(frame.element.value_or(frame.self));
     const std::string wanted = by.text(textOf(operation.attributes, "by"));
@@ -163,7 +168,8 @@ std::vector<Value> ShapeFlow::updated(const Operation &operation, const Frame &f
         const bool cached = frame.get(operation.in.back()).kind == Value::Kind::Cache;
         if (cached && m_cache) {
             value.local = -1;
-            value.sizes.at[2] = m_cache->positions(cacheLayer(layerName, frame.self), value.sizes.at[2]);
+            value.sizes.at[2] =
+                m_cache->positions(cacheLayer(layerName, frame.self), value.sizes.at[2]);
         }
         values.push_back(std::move(value));
     }

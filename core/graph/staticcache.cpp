@@ -21,7 +21,9 @@ StaticCache::StaticCache(const ModelDescription &model, std::int64_t capacity, s
     }
 }
 
-bool StaticCache::slides(std::size_t layer) const { return layer < m_windows.size() && m_windows[layer] > 0; }
+bool StaticCache::slides(std::size_t layer) const {
+    return layer < m_windows.size() && m_windows[layer] > 0;
+}
 
 std::int64_t StaticCache::positions(std::size_t layer, std::int64_t tokens) const {
     if (!slides(layer))

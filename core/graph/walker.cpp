@@ -18,7 +18,8 @@ void Walker::enteringModule(Frame &, const std::string &, ModuleIndex) {}
 void Walker::operation(const Operation &operation, Frame &frame) {
     if (const ParallelStyle *style = frame.callable->style) {
         const Var &variable = operation.out.front();
-        const bool first = &operation == std::get_if<Operation>(&frame.callable->program->body.front().node);
+        const bool first =
+            &operation == std::get_if<Operation>(&frame.callable->program->body.front().node);
         const Value &value = frame.get(variable);
         frame.set(variable, first ? m_shapes.styleInput(*style, value)
                                   : m_shapes.styleOutput(*style, frame.self, value));
@@ -89,8 +90,8 @@ bool Walker::callModule(const CallModule &call, Frame &frame) {
     return enter(frame, std::move(callee), call.args, call.out, module.callProgram.empty());
 }
 
-bool Walker::enter(Frame &frame, Frame callee, const std::vector<Var> &args, const std::vector<Var> &out,
-                   bool behindCallImpl) {
+bool Walker::enter(Frame &frame, Frame callee, const std::vector<Var> &args,
+                   const std::vector<Var> &out, bool behindCallImpl) {
     const std::vector<Var> &inputs = callee.callable->program->inputs;
     for (std::size_t i = 0; i < inputs.size() && i < args.size(); ++i)
         if (!args[i].empty())
@@ -120,7 +121,9 @@ bool Walker::loop(const LoopModules &loop, Frame &frame) {
     return true;
 }
 
-void Replay::run(Frame &frame, std::size_t end) { body(frame.callable->program->body, frame.begin, end, frame); }
+void Replay::run(Frame &frame, std::size_t end) {
+    body(frame.callable->program->body, frame.begin, end, frame);
+}
 
 bool Replay::call(Frame &, Frame callee, bool, std::vector<Value> &results) {
     const Body &statements = callee.callable->program->body;

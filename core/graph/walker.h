@@ -9,8 +9,8 @@
 
 namespace tpscope {
 
-// Executes the statements of a frame on abstract values. What a call does is the derived class' choice: a tracer and a
-// replay inline it, a runner lets Dynamo intercept it.
+// Executes the statements of a frame on abstract values. What a call does is the derived class'
+// choice: a tracer and a replay inline it, a runner lets Dynamo intercept it.
 class Walker {
 public:
     Walker(const ModelDescription &model, ProgramTable &programs, const ShapeFlow &shapes);
@@ -19,9 +19,11 @@ public:
     Walker &operator=(const Walker &) = delete;
 
 protected:
-    // behindCallImpl: the callee is a module's forward, entered through nn.Module._call_impl, where its hooks sit.
-    // Returns false when the walk stops here; else results holds the callee's outputs.
-    virtual bool call(Frame &caller, Frame callee, bool behindCallImpl, std::vector<Value> &results) = 0;
+    // behindCallImpl: the callee is a module's forward, entered through nn.Module._call_impl, where
+    // its hooks sit. Returns false when the walk stops here; else results holds the callee's
+    // outputs.
+    virtual bool call(Frame &caller, Frame callee, bool behindCallImpl,
+                      std::vector<Value> &results) = 0;
     virtual void operation(const Operation &operation, Frame &frame);
     virtual void enteringModule(Frame &caller, const std::string &path, ModuleIndex module);
 
@@ -34,8 +36,8 @@ protected:
 
 private:
     bool callModule(const CallModule &call, Frame &frame);
-    bool enter(Frame &frame, Frame callee, const std::vector<Var> &args, const std::vector<Var> &out,
-               bool behindCallImpl);
+    bool enter(Frame &frame, Frame callee, const std::vector<Var> &args,
+               const std::vector<Var> &out, bool behindCallImpl);
     bool loop(const LoopModules &loop, Frame &frame);
 };
 
@@ -46,7 +48,8 @@ public:
     void run(Frame &frame, std::size_t end); // top-level statements frame.begin .. end-1
 
 protected:
-    bool call(Frame &caller, Frame callee, bool behindCallImpl, std::vector<Value> &results) override;
+    bool call(Frame &caller, Frame callee, bool behindCallImpl,
+              std::vector<Value> &results) override;
 };
 
 } // namespace tpscope
