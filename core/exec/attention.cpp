@@ -176,10 +176,13 @@ void kernels::attend(const Instruction &instruction, Execution &execution) {
     at::Tensor &out = execution.output(instruction, 0, {q.size(0), 1, q.size(1), values.size(3)}, q.scalar_type());
     const std::int64_t end = execution.positions();
     const std::int64_t first = self.window > 0 ? std::max<std::int64_t>(0, end - self.window) : 0;
-    const std::int64_t each = execution.cache->capacity + std::max(q.size(3), values.size(3));
-    std::vector<float> &scores = execution.scratchOf(instruction).floats;
-    scores.resize(static_cast<std::size_t>(q.size(0) * q.size(1) * each));
-    attendOne({q, keys, values, out, pairing, first, end, static_cast<float>(self.scaling), scores.data(),
+    // Grows once in so many tokens.
+    const std::int64_t room = (end - first + 1023) / 1024 * 1024;
+    const std::int64_t each = room + std::max(q.size(3), values.size(3));
+    const auto needed = static_cast<std::size_t>(q.size(0) * q.size(1) * each);
+    if (execution.scores.size() < needed)
+        execution.scores.resize(needed);
+    attendOne({q, keys, values, out, pairing, first, end, static_cast<float>(self.scaling), execution.scores.data(),
                each});
 }
 

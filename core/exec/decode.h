@@ -9,7 +9,7 @@ namespace tpscope {
 
 // Logits kept on request, float32, row-major.
 struct KeptLogits {
-    bool wanted = false;
+    bool wanted = false;        // the same on every rank
     std::vector<float> prefill; // [batch, tokens, vocab]
     std::vector<float> decode;  // [batch, new tokens, vocab]: row i chose new token i
     std::int64_t vocabulary = 0;

@@ -66,12 +66,12 @@ struct Execution {
     std::int64_t tokens = 1;   // query tokens T of this call
     bool allLogits = false;    // of every token; else of the last
     std::vector<at::Tensor> slots = {};
-    // Views that an instruction needs of its operands, and its temporaries.
+    // Views that an instruction needs of its operands.
     struct Scratch {
         at::Tensor a, b, c;
-        std::vector<float> floats;
     };
     std::vector<Scratch> scratch = {}; // by instruction
+    std::vector<float> scores = {};    // of the attention that runs
 
     std::int64_t position() const { return cache->length; }           // of the first query token
     std::int64_t positions() const { return cache->length + tokens; } // S, the new tokens included

@@ -178,7 +178,7 @@ void Worker::run(const RunConfig &config) {
     const ExecutionModel execution =
         valueOf(ExecutionModel::make(subject.model, list, shards, group.get(), config.attention));
     KeptLogits logits;
-    logits.wanted = m_rank == 0 && !config.logitsFile.empty();
+    logits.wanted = !config.logitsFile.empty(); // on every rank: it decides what is gathered
     DecodeCallbacks callbacks;
     callbacks.stopWanted = [this] { return m_outlet.stopWanted(); };
     std::int64_t told = 0;
@@ -194,7 +194,7 @@ void Worker::run(const RunConfig &config) {
     if (result.cancelled)
         throw Stopped{{ErrorCode::Cancelled, "the run was stopped", {}}};
     enter(RankPhase::Report);
-    if (logits.wanted)
+    if (logits.wanted && m_rank == 0)
         writeLogits(config, logits);
     if (m_rank == 0)
         report(config, subject, result, shards, hooks.registered());
