@@ -11,7 +11,8 @@
 namespace tpscope {
 namespace {
 
-// Names longer than this are no typing error of a name we know; keeps nearest() quick on hostile input.
+// Names longer than this are no typing error of a name we know; keeps nearest() quick on hostile
+// input.
 constexpr std::size_t longestName = 512;
 
 std::string folded(std::string_view text) {
@@ -43,11 +44,13 @@ std::optional<Nearness> nearness(const std::string &word, const std::string &can
     const std::size_t distance = editDistance(word, candidate);
     if (distance > limit)
         return std::nullopt;
-    const auto end = std::mismatch(word.begin(), word.end(), candidate.begin(), candidate.end()).first;
+    const auto end =
+        std::mismatch(word.begin(), word.end(), candidate.begin(), candidate.end()).first;
     return Nearness{distance, static_cast<std::size_t>(end - word.begin())};
 }
 
-// Length of the well-formed UTF-8 character at the start of text; 0 when there is none (Unicode table 3-7).
+// Length of the well-formed UTF-8 character at the start of text; 0 when there is none (Unicode
+// table 3-7).
 std::size_t characterLength(std::string_view text) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned char lead = byte(0);
@@ -90,8 +93,8 @@ std::size_t editDistance(std::string_view a, std::string_view b) {
     return above[b.size()];
 }
 
-std::vector<std::string> nearestFew(std::string_view word, const std::vector<std::string> &candidates,
-                                    std::size_t count) {
+std::vector<std::string> nearestFew(std::string_view word,
+                                    const std::vector<std::string> &candidates, std::size_t count) {
     const std::string wanted = word.size() > longestName ? std::string() : folded(word);
     if (wanted.empty())
         return {};

@@ -20,8 +20,8 @@ std::size_t editDistance(std::string_view a, std::string_view b);
 std::string nearest(std::string_view word, const std::vector<std::string> &candidates);
 
 // Up to `count` near candidates, nearest first, by the same rule.
-std::vector<std::string> nearestFew(std::string_view word, const std::vector<std::string> &candidates,
-                                    std::size_t count);
+std::vector<std::string> nearestFew(std::string_view word,
+                                    const std::vector<std::string> &candidates, std::size_t count);
 
 // "512 B", "8.4 MB", "16.1 GB": decimal units, one decimal.
 std::string formatBytes(std::uint64_t bytes);

@@ -10,7 +10,8 @@
 namespace tpscope {
 namespace {
 
-// Endings of tensor names that only checkpoints with packed weights hold, by the tool that writes them.
+// Endings of tensor names that only checkpoints with packed weights hold, by the tool that writes
+// them.
 struct QuantisedRow {
     std::string_view ending;
     std::string_view format;
@@ -40,13 +41,14 @@ Result<Checkpoint> Checkpoint::open(const std::vector<std::filesystem::path> &fi
         auto file = SafetensorsFile::open(path);
         if (!file)
             return tl::unexpected(file.error());
-        const auto &kept = checkpoint.m_files.emplace_back(
-            std::make_shared<SafetensorsFile>(std::move(*file)));
+        const auto &kept =
+            checkpoint.m_files.emplace_back(std::make_shared<SafetensorsFile>(std::move(*file)));
         for (const TensorEntry &entry : kept->entries()) {
             if (const QuantisedRow *row = quantisedRow(entry.name))
                 return fail(ErrorCode::Unsupported,
-                            "tensor " + inQuotes(entry.name) + " belongs to a quantised checkpoint (" +
-                                std::string(row->format) + "); use the model's unquantised weights",
+                            "tensor " + inQuotes(entry.name) +
+                                " belongs to a quantised checkpoint (" + std::string(row->format) +
+                                "); use the model's unquantised weights",
                             Location{path.string()});
             const auto [place, isNew] =
                 checkpoint.m_places.try_emplace(entry.name, Place{kept.get(), &entry});
@@ -73,9 +75,10 @@ Result<void> Checkpoint::checkIndex(const std::filesystem::path &path) const {
         if (holder && holder->path() == path.parent_path() / named)
             continue;
         return fail(ErrorCode::BadInput,
-                    "weight_map says tensor " + inQuotes(entry.tensor) + " is in " + inQuotes(named) +
-                        ", which does not hold it" +
-                        (holder ? "; it is in " + inQuotes(holder->path().filename().string()) : std::string()),
+                    "weight_map says tensor " + inQuotes(entry.tensor) + " is in " +
+                        inQuotes(named) + ", which does not hold it" +
+                        (holder ? "; it is in " + inQuotes(holder->path().filename().string())
+                                : std::string()),
                     Location{path.string()});
     }
     return {};

@@ -13,7 +13,9 @@ template <typename T> T loadAs(const std::byte *bytes) {
     return value;
 }
 
-template <typename T> void storeAs(std::byte *bytes, T value) { std::memcpy(bytes, &value, sizeof value); }
+template <typename T> void storeAs(std::byte *bytes, T value) {
+    std::memcpy(bytes, &value, sizeof value);
+}
 
 // Elements are converted through a block of floats that stays in the first-level cache.
 constexpr std::size_t blockSize = 1024;
@@ -74,9 +76,11 @@ std::uint16_t toFloat16(float value) {
     if (magnitude >= 0x477FF000)                          // 65520 and above round to infinity
         return static_cast<std::uint16_t>(sign | 0x7C00);
     if (magnitude < 0x38800000) {
-        // Subnormal results are multiples of 2^-24: adding 0.5 leaves just those bits, rounded by the addition.
+        // Subnormal results are multiples of 2^-24: adding 0.5 leaves just those bits, rounded by
+        // the addition.
         const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
-        return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(rounded) - 0x3F000000));
+        return static_cast<std::uint16_t>(sign |
+                                          (std::bit_cast<std::uint32_t>(rounded) - 0x3F000000));
     }
     const std::uint32_t rebiased = magnitude - (std::uint32_t{127 - 15} << 23);
     const std::uint32_t rounded = rebiased + 0xFFF + ((rebiased >> 13) & 1);
@@ -97,7 +101,8 @@ float fromFloat16(std::uint16_t bits) {
 }
 
 bool isConvertible(DType dtype) {
-    return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+    return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 ||
+           dtype == DType::BF16;
 }
 
 void convertFloats(const std::byte *in, DType from, std::byte *out, DType to, std::size_t count) {

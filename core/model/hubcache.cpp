@@ -78,16 +78,19 @@ Result<std::optional<fs::path>> findInHubCache(const std::string &hubId) {
     if (found.size() == 1)
         return found.front();
     return fail(ErrorCode::BadInput,
-                found.empty() ? "model " + inQuotes(hubId) + " is in the cache without any snapshot; download it again"
-                              : "model " + inQuotes(hubId) + " has " + std::to_string(found.size()) +
-                                    " snapshots in the cache and no refs/main; name one of their folders",
+                found.empty()
+                    ? "model " + inQuotes(hubId) +
+                          " is in the cache without any snapshot; download it again"
+                    : "model " + inQuotes(hubId) + " has " + std::to_string(found.size()) +
+                          " snapshots in the cache and no refs/main; name one of their folders",
                 Location{snapshots.string()});
 }
 
 std::optional<fs::path> hubRepositoryOf(const fs::path &canonicalFolder) {
     const fs::path snapshots = canonicalFolder.parent_path();
     const fs::path repository = snapshots.parent_path();
-    if (snapshots.filename() == "snapshots" && repository.filename().string().starts_with("models--"))
+    if (snapshots.filename() == "snapshots" &&
+        repository.filename().string().starts_with("models--"))
         return repository;
     return std::nullopt;
 }

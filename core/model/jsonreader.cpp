@@ -10,10 +10,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// nlohmann prefixes its messages with its own name and, for syntax errors, the place, which Location
-// already says: "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...".
+// nlohmann prefixes its messages with its own name and, for syntax errors, the place, which
+// Location already says: "[json.exception.parse_error.101] parse error at line 1, column 2: syntax
+// error ...".
 std::string plainMessage(std::string_view what) {
-    if (const auto bracket = what.find("] "); what.starts_with("[") && bracket != std::string_view::npos)
+    if (const auto bracket = what.find("] ");
+        what.starts_with("[") && bracket != std::string_view::npos)
         what.remove_prefix(bracket + 2);
     if (what.starts_with("parse error"))
         if (const auto colon = what.find(": "); colon != std::string_view::npos)
@@ -21,8 +23,8 @@ std::string plainMessage(std::string_view what) {
     return shortened(what, 160);
 }
 
-// Where brackets first nest too deep; npos: nowhere. A text that is no JSON may be judged wrongly here, but then
-// the parser refuses it anyway.
+// Where brackets first nest too deep; npos: nowhere. A text that is no JSON may be judged wrongly
+// here, but then the parser refuses it anyway.
 std::size_t tooDeepAt(std::string_view text) {
     int depth = 0;
     bool inString = false;
@@ -45,8 +47,8 @@ std::size_t tooDeepAt(std::string_view text) {
     return std::string_view::npos;
 }
 
-tl::unexpected<Error> syntaxError(std::string_view text, const std::string &fileName, std::size_t byte,
-                                  std::string_view what) {
+tl::unexpected<Error> syntaxError(std::string_view text, const std::string &fileName,
+                                  std::size_t byte, std::string_view what) {
     return fail(ErrorCode::BadInput, "no valid JSON: " + plainMessage(what),
                 locationOf(text, byte, fileName));
 }
@@ -88,7 +90,8 @@ public:
     bool end_object() override { return m_events.end_object(); }
     bool start_array(std::size_t size) override { return m_events.start_array(size); }
     bool end_array() override { return m_events.end_array(); }
-    bool parse_error(std::size_t position, const std::string &, const Json::exception &error) override {
+    bool parse_error(std::size_t position, const std::string &,
+                     const Json::exception &error) override {
         m_position = position;
         m_message = error.what();
         return false;

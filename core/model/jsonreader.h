@@ -13,12 +13,12 @@ namespace tpscope {
 // Values nested deeper are refused: copying and printing a JSON value recurse.
 constexpr int deepestJson = 100;
 
-// The place of a byte of text: line and column from 1, column in UTF-8 characters. Bytes past the end
-// count as the end.
+// The place of a byte of text: line and column from 1, column in UTF-8 characters. Bytes past the
+// end count as the end.
 Location locationOf(std::string_view text, std::size_t byte, const std::string &fileName);
 
-// Errors: BadInput with line and column: syntax, invalid UTF-8, numbers out of range, nesting, empty text.
-// A key given twice keeps its last value, as in Python's json.
+// Errors: BadInput with line and column: syntax, invalid UTF-8, numbers out of range, nesting,
+// empty text. A key given twice keeps its last value, as in Python's json.
 Result<nlohmann::json> parseJson(std::string_view text, const std::string &fileName);
 
 // Calls `events` for each value of the text instead of building it. A handler stops the reading by

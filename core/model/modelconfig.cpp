@@ -31,12 +31,14 @@ const Json *valueOf(const Json &object, const std::string &key) {
 }
 
 // What a rope type cannot do without. Source: transformers 5.24 modeling_rope_utils.py,
-// _validate_<type>_rope_parameters (rope_type and rope_theta always get a value). A key that is null counts as given.
+// _validate_<type>_rope_parameters (rope_type and rope_theta always get a value). A key that is
+// null counts as given.
 struct RopeRow {
     std::string_view type;
     std::array<std::string_view, 4> required;
-    bool readsOriginalLength; // original_max_position_embeddings falls back to max_position_embeddings
-    bool infersFactor;        // factor falls back to max_position / original_max_position_embeddings
+    bool readsOriginalLength; // original_max_position_embeddings falls back to
+                              // max_position_embeddings
+    bool infersFactor; // factor falls back to max_position / original_max_position_embeddings
 };
 constexpr std::array ropeRows{
     RopeRow{"linear", {"factor"}, false, false},
@@ -57,7 +59,8 @@ struct RopeDictionary {
     const Json *value = nullptr; // an object; nullptr: none given
 };
 
-// Rope dictionaries by layer type hold objects (null for layers without rope) instead of numbers and lists.
+// Rope dictionaries by layer type hold objects (null for layers without rope) instead of numbers
+// and lists.
 bool isNested(const Json &dictionary) {
     return std::ranges::any_of(dictionary, [](const Json &value) { return value.is_object(); });
 }
@@ -76,8 +79,8 @@ Result<RopeDictionary> ropeDictionary(const ModelConfig &config, const std::stri
         return found;
     const auto entry = found.value->find(layerType);
     if (entry == found.value->end())
-        return wrongValue(config.fileName(), found.key, "an entry for layer type \"" + layerType + "\"",
-                          found.value);
+        return wrongValue(config.fileName(), found.key,
+                          "an entry for layer type \"" + layerType + "\"", found.value);
     if (!entry->is_null() && !entry->is_object())
         return wrongValue(config.fileName(), found.key + "." + layerType, "an object", &*entry);
     return RopeDictionary{found.key + "." + layerType, entry->is_null() ? nullptr : &*entry};
@@ -94,13 +97,22 @@ Result<std::string> ropeType(const ModelConfig &config, const RopeDictionary &di
     return std::string("default");
 }
 
-// Numbers and booleans (as 0 and 1) of the dictionary; lists and texts stay in the JSON for the type that reads them.
+// Numbers and booleans (as 0 and 1) of the dictionary; lists and texts stay in the JSON for the
+// type that reads them.
 Result<std::map<std::string, double>> ropeNumbers(const ModelConfig &config,
                                                   const RopeDictionary &dictionary) {
     // Read as a number wherever a rope type reads them, so text there is a mistake.
-    constexpr std::array numeric{"factor", "low_freq_factor", "high_freq_factor", "attention_factor",
-                                 "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "rope_theta",
-                                 "original_max_position_embeddings", "partial_rotary_factor"};
+    constexpr std::array numeric{"factor",
+                                 "low_freq_factor",
+                                 "high_freq_factor",
+                                 "attention_factor",
+                                 "beta_fast",
+                                 "beta_slow",
+                                 "mscale",
+                                 "mscale_all_dim",
+                                 "rope_theta",
+                                 "original_max_position_embeddings",
+                                 "partial_rotary_factor"};
     std::map<std::string, double> numbers;
     for (const auto &[key, value] : dictionary.value->items()) {
         if (value.is_boolean())
@@ -168,8 +180,8 @@ Result<std::int64_t> ModelConfig::integer(const std::string &key) const {
     const auto found = json().find(key);
     const Json *value = found == json().end() ? nullptr : &*found;
     const auto wrong = [&] {
-        return wrongValue(m_fileName, key,
-                          "an integer from 0 to " + std::to_string(largestInteger), value);
+        return wrongValue(m_fileName, key, "an integer from 0 to " + std::to_string(largestInteger),
+                          value);
     };
     if (!value || !value->is_number_integer())
         return wrong();
@@ -239,7 +251,8 @@ Result<RopeParameters> ModelConfig::rope(const std::string &layerType, double de
     rope.numbers.erase("rope_theta");
     if (!(std::isfinite(rope.theta) && rope.theta > 0))
         return fail(ErrorCode::BadInput,
-                    "key \"rope_theta\": expected a number above 0, found " + Json(rope.theta).dump(),
+                    "key \"rope_theta\": expected a number above 0, found " +
+                        Json(rope.theta).dump(),
                     Location{m_fileName});
     return completed(std::move(rope));
 }

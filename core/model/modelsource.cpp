@@ -48,7 +48,8 @@ std::vector<std::string> fileNames(const fs::path &folder) {
 bool liesIn(const fs::path &path, const fs::path &root) {
     std::error_code ec;
     const fs::path real = fs::canonical(path, ec);
-    return !ec && std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end();
+    return !ec &&
+           std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end();
 }
 
 // An index comes with a download; it must not make us read files from elsewhere.
@@ -84,8 +85,8 @@ struct ShardName {
 std::optional<ShardName> shardName(const std::string &name) {
     ShardName shard;
     int length = -1;
-    const int read =
-        std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &shard.number, &shard.count, &length);
+    const int read = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &shard.number,
+                                 &shard.count, &length);
     const bool whole = read == 2 && length == static_cast<int>(name.size());
     return whole ? std::optional(shard) : std::nullopt;
 }
@@ -106,19 +107,21 @@ Result<void> addShards(ModelSource &source, const std::vector<std::string> &name
         return fail(ErrorCode::BadInput, what, Location{source.folder.string()});
     };
     if (counts.size() > 1)
-        return bad("shards of two checkpoints and no " + std::string(indexName) + " to tell which to read");
+        return bad("shards of two checkpoints and no " + std::string(indexName) +
+                   " to tell which to read");
     for (int number = 1; number <= *counts.begin(); ++number)
         if (!numbers.contains(number))
-            return bad("weight file " + std::to_string(number) + " of " + std::to_string(*counts.begin()) +
-                       " is missing");
+            return bad("weight file " + std::to_string(number) + " of " +
+                       std::to_string(*counts.begin()) + " is missing");
     return {};
 }
 
 // Weights in a format of other tools; "" none.
 std::string unreadableFile(const std::vector<std::string> &names) {
     for (const std::string &name : names)
-        if ((name.starts_with("pytorch_model") && name.ends_with(".bin")) || name.ends_with(".gguf") ||
-            name.ends_with(".pth") || name == "tf_model.h5" || name == "flax_model.msgpack")
+        if ((name.starts_with("pytorch_model") && name.ends_with(".bin")) ||
+            name.ends_with(".gguf") || name.ends_with(".pth") || name == "tf_model.h5" ||
+            name == "flax_model.msgpack")
             return name;
     return {};
 }
@@ -126,7 +129,8 @@ std::string unreadableFile(const std::vector<std::string> &names) {
 Result<void> addWeights(ModelSource &source) {
     for (const char *name : {singleName, indexName})
         if (isBrokenLink(source.folder / name))
-            return fail(ErrorCode::BadInput, "is a link to a missing file; download the model again",
+            return fail(ErrorCode::BadInput,
+                        "is a link to a missing file; download the model again",
                         Location{(source.folder / name).string()});
     if (isFile(source.folder / singleName)) {
         source.weightFiles = {source.folder / singleName};
@@ -143,10 +147,10 @@ Result<void> addWeights(ModelSource &source) {
         if (name.ends_with(".safetensors"))
             source.weightFiles.push_back(source.folder / name);
     if (const std::string name = unreadableFile(names); !source.hasWeights() && !name.empty())
-        source.unreadableWeights =
-            Error{ErrorCode::Unsupported,
-                  "the weights are in " + inQuotes(name) + "; only safetensors files are read, convert it",
-                  Location{source.folder.string()}};
+        source.unreadableWeights = Error{ErrorCode::Unsupported,
+                                         "the weights are in " + inQuotes(name) +
+                                             "; only safetensors files are read, convert it",
+                                         Location{source.folder.string()}};
     return {};
 }
 
@@ -158,12 +162,15 @@ Result<ModelSource> fromFolder(ModelSource source, const fs::path &folder) {
     return source;
 }
 
-fs::path bundledConfig(const std::string &name) { return resourceDir() / "configs" / (name + ".json"); }
+fs::path bundledConfig(const std::string &name) {
+    return resourceDir() / "configs" / (name + ".json");
+}
 fs::path bundledFolder(const std::string &name) { return resourceDir() / "models" / name; }
 
 Result<ModelSource> fromFile(ModelSource source, const fs::path &file) {
     if (file.extension() == ".safetensors")
-        return fail(ErrorCode::BadInput, "is a weight file; name the folder that holds it and its config.json",
+        return fail(ErrorCode::BadInput,
+                    "is a weight file; name the folder that holds it and its config.json",
                     Location{file.string()});
     source.configPath = file;
     return source;
@@ -175,10 +182,12 @@ tl::unexpected<Error> notFound(const std::string &argument) {
     std::string names;
     for (const std::string &name : near.empty() ? bundled : near)
         names += (names.empty() ? "" : ", ") + name;
-    return fail(ErrorCode::NotFound,
-                "no model " + inQuotes(argument) +
-                    ": there is no such folder or file, no bundled model of that name, and no model of that id in " +
-                    hubCacheDir().string() + (near.empty() ? "; bundled: " : "; did you mean: ") + names);
+    return fail(ErrorCode::NotFound, "no model " + inQuotes(argument) +
+                                         ": there is no such folder or file, no bundled model of "
+                                         "that name, and no model of that id in " +
+                                         hubCacheDir().string() +
+                                         (near.empty() ? "; bundled: " : "; did you mean: ") +
+                                         names);
 }
 
 } // namespace
@@ -197,7 +206,9 @@ std::vector<std::string> bundledModelNames() {
 
 Result<ModelSource> findModel(const std::string &argument) {
     if (argument.empty())
-        return fail(ErrorCode::Usage, "the model is empty: expected a folder, a config.json, a bundled name or a hub id");
+        return fail(
+            ErrorCode::Usage,
+            "the model is empty: expected a folder, a config.json, a bundled name or a hub id");
     ModelSource source;
     source.argument = argument;
     const fs::path path(argument);
@@ -222,7 +233,8 @@ Result<ModelSource> findModel(const std::string &argument) {
     if (!*snapshot)
         return notFound(argument);
     if (!isFile(**snapshot / "config.json"))
-        return fail(ErrorCode::BadInput, "the snapshot in the cache has no config.json; download the model again",
+        return fail(ErrorCode::BadInput,
+                    "the snapshot in the cache has no config.json; download the model again",
                     Location{(*snapshot)->string()});
     return fromFolder(std::move(source), **snapshot);
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstddef>
 
-// A fused multiply-add rounds once where two operations round twice: without this, a build for a processor that has it
-// would make other weights.
+// A fused multiply-add rounds once where two operations round twice: without this, a build for a
+// processor that has it would make other weights.
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #elif defined(__GNUC__)
@@ -17,8 +17,8 @@
 namespace tpscope {
 namespace {
 
-// Elements are made in batches of 4 x 64 so that the compiler can use vector instructions. A batch is always made
-// whole, so an element's value does not depend on what is asked for around it.
+// Elements are made in batches of 4 x 64 so that the compiler can use vector instructions. A batch
+// is always made whole, so an element's value does not depend on what is asked for around it.
 constexpr std::size_t lanes = 64;
 constexpr std::size_t batchSize = 4 * lanes;
 
@@ -31,8 +31,7 @@ constexpr std::uint32_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t increment0 = 0x9E3779B9, increment1 = 0xBB67AE85;
 constexpr int rounds = 10;
 
-template <std::size_t N>
-void philox(std::uint32_t (&w)[4][N], std::array<std::uint32_t, 2> key) {
+template <std::size_t N> void philox(std::uint32_t (&w)[4][N], std::array<std::uint32_t, 2> key) {
     for (int round = 0; round < rounds; ++round) {
         for (std::size_t i = 0; i < N; ++i) {
             const std::uint64_t product0 = std::uint64_t{multiplier0} * w[0][i];
@@ -47,7 +46,8 @@ void philox(std::uint32_t (&w)[4][N], std::array<std::uint32_t, 2> key) {
     }
 }
 
-// Natural logarithm of (k + 1/2) / 2^23 for k < 2^23, about 1e-7 relative. Polynomial of the Cephes library (logf).
+// Natural logarithm of (k + 1/2) / 2^23 for k < 2^23, about 1e-7 relative. Polynomial of the Cephes
+// library (logf).
 float logOfUniform(std::uint32_t k) {
     const float u = (static_cast<float>(static_cast<std::int32_t>(k)) + 0.5f) * 0x1p-23f;
     const auto bits = std::bit_cast<std::uint32_t>(u);
@@ -74,16 +74,19 @@ struct SineCosine {
     float cosine;
 };
 
-// Of the angle 2 pi k / 2^23 for k < 2^23. Polynomials of the Cephes library (sinf, cosf) on [-pi/4, pi/4].
+// Of the angle 2 pi k / 2^23 for k < 2^23. Polynomials of the Cephes library (sinf, cosf) on
+// [-pi/4, pi/4].
 SineCosine sineCosineOf(std::uint32_t k) {
-    const std::uint32_t turned = k + (1u << 20); // an eighth of a turn, so that quadrants are centred
+    const std::uint32_t turned =
+        k + (1u << 20); // an eighth of a turn, so that quadrants are centred
     const std::uint32_t quadrant = (turned >> 21) & 3;
     const auto offset = static_cast<std::int32_t>(turned & 0x1FFFFF) - (1 << 20);
     const float x = static_cast<float>(offset) * 7.490140565847157e-07f; // pi / 2 / 2^21
     const float z = x * x;
     const float s = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * x + x;
-    const float c = ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z -
-                    0.5f * z + 1.0f;
+    const float c =
+        ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z -
+        0.5f * z + 1.0f;
     const bool swapped = quadrant & 1;
     const float sine = swapped ? c : s;
     const float cosine = swapped ? s : c;
@@ -91,7 +94,8 @@ SineCosine sineCosineOf(std::uint32_t k) {
 }
 
 // Standard normals of blocks first .. first + lanes - 1, four a block.
-void makeNormals(std::uint64_t firstBlock, std::array<std::uint32_t, 2> key, float (&out)[batchSize]) {
+void makeNormals(std::uint64_t firstBlock, std::array<std::uint32_t, 2> key,
+                 float (&out)[batchSize]) {
     Batch batch;
     for (std::size_t i = 0; i < lanes; ++i) {
         const std::uint64_t block = firstBlock + i;
@@ -133,13 +137,15 @@ std::uint64_t keyOf(std::uint64_t seed, std::string_view name) {
 
 } // namespace
 
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                        std::array<std::uint32_t, 2> key) {
     std::uint32_t words[4][1] = {{counter[0]}, {counter[1]}, {counter[2]}, {counter[3]}};
     philox(words, key);
     return {words[0][0], words[1][0], words[2][0], words[3][0]};
 }
 
-RandomTensor::RandomTensor(std::uint64_t seed, std::string_view tensorName, double mean, double standardDeviation)
+RandomTensor::RandomTensor(std::uint64_t seed, std::string_view tensorName, double mean,
+                           double standardDeviation)
     : m_mean(static_cast<float>(mean)), m_std(static_cast<float>(standardDeviation)) {
     const std::uint64_t key = keyOf(seed, tensorName);
     m_key = {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};

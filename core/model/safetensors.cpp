@@ -74,7 +74,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path &path)
     if (descriptor.get() < 0)
         return errno == ENOENT ? bad("no such file", ErrorCode::NotFound)
                                : bad(std::string("cannot be opened: ") + std::strerror(errno));
-    struct stat status {};
+    struct stat status{};
     if (::fstat(descriptor.get(), &status) != 0)
         return bad(std::string("cannot be examined: ") + std::strerror(errno));
     if (!S_ISREG(status.st_mode))
@@ -93,10 +93,12 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path &path)
     const std::uint64_t length = littleEndian64(impl->all().data());
     if (length > largestSafetensorsHeader)
         return bad("not a safetensors file: its header would be " + std::to_string(length) +
-                   " bytes long, at most " + std::to_string(largestSafetensorsHeader) + " are allowed");
+                   " bytes long, at most " + std::to_string(largestSafetensorsHeader) +
+                   " are allowed");
     if (length > impl->size - lengthBytes)
-        return bad("the file is truncated: the header ends at byte " + std::to_string(length + lengthBytes) +
-                   ", the file has " + std::to_string(impl->size) + " bytes");
+        return bad("the file is truncated: the header ends at byte " +
+                   std::to_string(length + lengthBytes) + ", the file has " +
+                   std::to_string(impl->size) + " bytes");
     const std::string_view header(static_cast<const char *>(data) + lengthBytes, length);
     auto entries = readSafetensorsHeader(header, path.string(), lengthBytes + length, impl->size);
     if (!entries)
@@ -122,7 +124,7 @@ std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry &entry) cons
 }
 
 bool SafetensorsFile::unchanged() const {
-    struct stat status {};
+    struct stat status{};
     return ::fstat(m_impl->descriptor.get(), &status) == 0 &&
            static_cast<std::size_t>(status.st_size) == m_impl->size;
 }

@@ -19,13 +19,14 @@ using Json = nlohmann::json;
 
 // Element types of the format that no model TPScope describes uses.
 bool isOtherFormatDtype(std::string_view name) {
-    constexpr std::array others{"U16",    "U32",     "U64",     "C64",         "F4",
+    constexpr std::array others{"U16",     "U32",     "U64",     "C64",         "F4",
                                 "F6_E2M3", "F6_E3M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
     return std::ranges::find(others, name) != others.end();
 }
 
-// Builds the entries while the parser runs, so that a header of many thousand tensors needs no JSON tree. Offsets are
-// relative to the data here. nlohmann's own tree keeps the last of two equal keys silently; this sees both.
+// Builds the entries while the parser runs, so that a header of many thousand tensors needs no JSON
+// tree. Offsets are relative to the data here. nlohmann's own tree keeps the last of two equal keys
+// silently; this sees both.
 class HeaderReader final : public nlohmann::json_sax<Json> {
 public:
     explicit HeaderReader(std::string fileName) : m_fileName(std::move(fileName)) {}
@@ -35,7 +36,9 @@ public:
 
     bool null() override { return value("null", m_at == At::Header && m_isMetadata); }
     bool boolean(bool flag) override { return value(flag ? "true" : "false", false); }
-    bool number_integer(std::int64_t number) override { return value(std::to_string(number), false); }
+    bool number_integer(std::int64_t number) override {
+        return value(std::to_string(number), false);
+    }
     bool number_float(double, const std::string &text) override { return value(text, false); }
     bool binary(binary_t &) override { return value("binary data", false); }
     bool parse_error(std::size_t, const std::string &, const Json::exception &) override {
@@ -126,8 +129,9 @@ private:
     bool startTensor(const std::string &name) {
         m_isMetadata = name == "__metadata__";
         if (!m_names.insert(name).second) {
-            error = Error{ErrorCode::BadInput, "tensor " + inQuotes(name) + " is in the header twice",
-                          Location{m_fileName}};
+            error =
+                Error{ErrorCode::BadInput, "tensor " + inQuotes(name) + " is in the header twice",
+                      Location{m_fileName}};
             return false;
         }
         if (m_isMetadata)
@@ -147,7 +151,8 @@ private:
         }
         if (!isOtherFormatDtype(text))
             return refuse("unknown dtype \"" + shortened(text) + "\"");
-        refuse("dtype " + text + " is not supported; a quantised checkpoint must be dequantised first");
+        refuse("dtype " + text +
+               " is not supported; a quantised checkpoint must be dequantised first");
         error->code = ErrorCode::Unsupported;
         return false;
     }
@@ -180,10 +185,11 @@ private:
 
     bool refuse(const std::string &why) {
         const bool inTensor = m_at != At::Outside && !m_isMetadata && !entries.empty();
-        error = Error{ErrorCode::BadInput,
-                      (inTensor ? "tensor " + inQuotes(entries.back().name) + ": " : "safetensors header: ") +
-                          why,
-                      Location{m_fileName}};
+        error = Error{
+            ErrorCode::BadInput,
+            (inTensor ? "tensor " + inQuotes(entries.back().name) + ": " : "safetensors header: ") +
+                why,
+            Location{m_fileName}};
         return false;
     }
 
@@ -194,7 +200,7 @@ private:
     std::string m_field; // of the tensor being read
     std::array<bool, 3> m_seen{};
     int m_offsets = 0;
-    int m_skipped = 0;   // depth within the value of an unknown field
+    int m_skipped = 0; // depth within the value of an unknown field
 };
 
 // Bytes the shape needs; nullopt: more than 64 bits count.
@@ -206,24 +212,31 @@ std::optional<std::uint64_t> bytesOf(const TensorEntry &entry) {
     return bytes;
 }
 
+std::string rangeText(const TensorEntry &entry) {
+    return "bytes " + std::to_string(entry.begin) + " to " + std::to_string(entry.end) +
+           " of the data";
+}
+
+std::string typeText(const TensorEntry &entry) {
+    return std::string(safetensorsName(entry.dtype)) + " " + shortened(toText(entry.shape), 80);
+}
+
 // What is wrong with a tensor by itself; "" nothing.
 std::string problemOf(const TensorEntry &entry, std::uint64_t dataSize) {
-    const std::string range =
-        "bytes " + std::to_string(entry.begin) + " to " + std::to_string(entry.end) + " of the data";
     if (entry.end < entry.begin)
-        return range + ": the end stands before the begin";
+        return rangeText(entry) + ": the end stands before the begin";
     if (entry.end > dataSize)
-        return range + ": the file is truncated, it has " + std::to_string(dataSize) + " bytes of data";
+        return rangeText(entry) + ": the file is truncated, it has " + std::to_string(dataSize) +
+               " bytes of data";
     const auto needed = bytesOf(entry);
-    const std::string type = std::string(safetensorsName(entry.dtype)) + " " + shortened(toText(entry.shape), 80);
     if (!needed)
-        return "shape " + shortened(toText(entry.shape), 80) + " is larger than any file";
+        return typeText(entry) + " is larger than any file";
     if (*needed != entry.end - entry.begin)
-        return range + " are " + std::to_string(entry.end - entry.begin) + " bytes, " + type + " needs " +
-               std::to_string(*needed);
+        return rangeText(entry) + " are " + std::to_string(entry.end - entry.begin) + " bytes, " +
+               typeText(entry) + " needs " + std::to_string(*needed);
     if (entry.begin % elementSize(entry.dtype) != 0)
-        return range + ": unaligned, " + type + " must begin at a multiple of " +
-               std::to_string(elementSize(entry.dtype));
+        return rangeText(entry) + ": unaligned, " + typeText(entry) +
+               " must begin at a multiple of " + std::to_string(elementSize(entry.dtype));
     return {};
 }
 
@@ -231,31 +244,36 @@ std::string problemOf(const TensorEntry &entry, std::uint64_t dataSize) {
 std::string coverageProblem(const std::vector<TensorEntry> &entries, std::uint64_t dataSize) {
     std::vector<std::size_t> order(entries.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(entries[i].begin, entries[i].end); });
+    std::ranges::sort(order, {},
+                      [&](std::size_t i) { return std::pair(entries[i].begin, entries[i].end); });
     std::uint64_t covered = 0;
     const TensorEntry *previous = nullptr;
     for (const std::size_t i : order) {
         const TensorEntry &entry = entries[i];
         if (entry.begin < covered)
             return "tensors " + inQuotes(previous->name) + " and " + inQuotes(entry.name) +
-                   " overlap: one ends at byte " + std::to_string(covered) + " of the data, the other begins at " +
-                   std::to_string(entry.begin);
+                   " overlap: one ends at byte " + std::to_string(covered) +
+                   " of the data, the other begins at " + std::to_string(entry.begin);
         if (entry.begin > covered)
-            return "tensor " + inQuotes(entry.name) + ": bytes " + std::to_string(covered) + " to " +
-                   std::to_string(entry.begin) + " of the data before it belong to no tensor";
+            return "tensor " + inQuotes(entry.name) + ": bytes " + std::to_string(covered) +
+                   " to " + std::to_string(entry.begin) +
+                   " of the data before it belong to no tensor";
         covered = entry.end;
         previous = &entry;
     }
     if (covered < dataSize)
-        return std::to_string(dataSize - covered) + " bytes at the end of the file belong to no tensor" +
+        return std::to_string(dataSize - covered) +
+               " bytes at the end of the file belong to no tensor" +
                (previous ? " (the last is " + inQuotes(previous->name) + ")" : std::string());
     return {};
 }
 
 } // namespace
 
-Result<std::vector<TensorEntry>> readSafetensorsHeader(std::string_view header, const std::string &fileName,
-                                                       std::uint64_t dataStart, std::uint64_t fileSize) {
+Result<std::vector<TensorEntry>> readSafetensorsHeader(std::string_view header,
+                                                       const std::string &fileName,
+                                                       std::uint64_t dataStart,
+                                                       std::uint64_t fileSize) {
     const auto bad = [&](const std::string &what) {
         return fail(ErrorCode::BadInput, what, Location{fileName});
     };

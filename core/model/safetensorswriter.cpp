@@ -22,19 +22,22 @@ std::string problemOf(const TensorToWrite &tensor) {
 
 } // namespace
 
-Result<void> writeSafetensors(const std::filesystem::path &path, const std::vector<TensorToWrite> &tensors) {
+Result<void> writeSafetensors(const std::filesystem::path &path,
+                              const std::vector<TensorToWrite> &tensors) {
     std::vector<const TensorToWrite *> order;
     std::unordered_set<std::string> names{"__metadata__"};
     for (const TensorToWrite &tensor : tensors) {
         if (const std::string problem = problemOf(tensor); !problem.empty())
             return fail(ErrorCode::Usage, problem, Location{path.string()});
         if (!names.insert(tensor.name).second)
-            return fail(ErrorCode::Usage, "tensor \"" + tensor.name + "\" cannot be written twice or by that name",
+            return fail(ErrorCode::Usage,
+                        "tensor \"" + tensor.name + "\" cannot be written twice or by that name",
                         Location{path.string()});
         order.push_back(&tensor);
     }
-    std::ranges::stable_sort(order, std::greater{},
-                             [](const TensorToWrite *tensor) { return elementSize(tensor->dtype); });
+    std::ranges::stable_sort(order, std::greater{}, [](const TensorToWrite *tensor) {
+        return elementSize(tensor->dtype);
+    });
 
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
     std::size_t end = 0;
@@ -48,7 +51,8 @@ Result<void> writeSafetensors(const std::filesystem::path &path, const std::vect
     try {
         text = header.dump();
     } catch (const nlohmann::json::exception &) {
-        return fail(ErrorCode::Usage, "a tensor's name is not valid UTF-8", Location{path.string()});
+        return fail(ErrorCode::Usage, "a tensor's name is not valid UTF-8",
+                    Location{path.string()});
     }
     text.append((8 - text.size() % 8) % 8, ' '); // the data then begin aligned
 

@@ -74,7 +74,8 @@ private:
         if (m_depth == 1 && m_inMap)
             return refuse("weight_map: expected an object, found " + found);
         if (m_depth == 2 && m_inMap)
-            return refuse("weight_map, tensor " + inQuotes(m_tensor) + ": expected a file name, found " + found);
+            return refuse("weight_map, tensor " + inQuotes(m_tensor) +
+                          ": expected a file name, found " + found);
         return true;
     }
 

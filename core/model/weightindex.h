@@ -22,8 +22,8 @@ struct WeightIndex {
     const std::string &firstTensorOf(std::size_t file) const;
 };
 
-// Errors: NotFound; BadInput: no valid JSON, no weight_map of texts, a tensor named twice, a file name that is absolute or
-// leads outside the folder ("..").
+// Errors: NotFound; BadInput: no valid JSON, no weight_map of texts, a tensor named twice, a file
+// name that is absolute or leads outside the folder ("..").
 Result<WeightIndex> readWeightIndex(const std::filesystem::path &path);
 
 } // namespace tpscope

@@ -16,8 +16,10 @@ std::string fullName(const Module &module, const Parameter &parameter) {
 
 const Parameter *findParameter(const ModuleTree &tree, const std::string &name) {
     const std::size_t dot = name.rfind('.');
-    const Module *module = tree.find(dot == std::string::npos ? "" : std::string_view(name).substr(0, dot));
-    return module ? module->parameter(dot == std::string::npos ? name : name.substr(dot + 1)) : nullptr;
+    const Module *module =
+        tree.find(dot == std::string::npos ? "" : std::string_view(name).substr(0, dot));
+    return module ? module->parameter(dot == std::string::npos ? name : name.substr(dot + 1))
+                  : nullptr;
 }
 
 // The parameter that a tied one shares its tensor with; the name itself when it is not a target.
@@ -26,8 +28,8 @@ std::string tieSource(const ModuleTree &tree, const std::string &name) {
     return tie == tree.ties.end() ? name : tie->source;
 }
 
-// The names its tensor may have in a checkpoint: its own first, then its source, then the source's other targets.
-// Source: transformers 5.24 modeling_utils.py, tie_weights ("tying is symmetric").
+// The names its tensor may have in a checkpoint: its own first, then its source, then the source's
+// other targets. Source: transformers 5.24 modeling_utils.py, tie_weights ("tying is symmetric").
 std::vector<std::string> storedNames(const ModuleTree &tree, const std::string &name) {
     const std::string source = tieSource(tree, name);
     std::vector<std::string> names{name, source};
@@ -56,22 +58,26 @@ struct Runs {
     }
 };
 
-Result<Runs> runsOf(const std::string &name, const Shape &shape, int dim, const IndexRanges &ranges) {
+Result<Runs> runsOf(const std::string &name, const Shape &shape, int dim,
+                    const IndexRanges &ranges) {
     if (dim == -1)
         return Runs{1, 1, static_cast<std::uint64_t>(elementCount(shape)), {{0, 1}}};
     const auto wrong = [&](const std::string &what) {
-        return fail(ErrorCode::Usage, "parameter " + inQuotes(name) + " " + toText(shape) + ": " + what);
+        return fail(ErrorCode::Usage,
+                    "parameter " + inQuotes(name) + " " + toText(shape) + ": " + what);
     };
     if (dim < -1 || dim >= static_cast<int>(shape.size()))
         return wrong("no dimension " + std::to_string(dim));
     const auto d = static_cast<std::size_t>(dim);
     Runs runs;
     for (std::size_t i = 0; i < shape.size(); ++i)
-        (i < d ? runs.outer : i > d ? runs.inner : runs.size) *= static_cast<std::uint64_t>(shape[i]);
+        (i < d   ? runs.outer
+         : i > d ? runs.inner
+                 : runs.size) *= static_cast<std::uint64_t>(shape[i]);
     for (const auto &[begin, end] : ranges)
         if (begin < 0 || end < begin || end > shape[d])
-            return wrong("indices " + std::to_string(begin) + " to " + std::to_string(end) + " of dimension " +
-                         std::to_string(dim) + " lie outside");
+            return wrong("indices " + std::to_string(begin) + " to " + std::to_string(end) +
+                         " of dimension " + std::to_string(dim) + " lie outside");
     runs.ranges = ranges;
     return runs;
 }
@@ -111,7 +117,8 @@ Result<void> WeightSource::addParameters(const ModelDescription &model) {
     return {};
 }
 
-Result<void> WeightSource::findRandom(const ModelDescription &model, const std::string &name, Origin &origin) const {
+Result<void> WeightSource::findRandom(const ModelDescription &model, const std::string &name,
+                                      Origin &origin) const {
     if (!isConvertible(origin.dtype))
         return fail(ErrorCode::Unsupported,
                     "parameter " + inQuotes(name) + ": no random values of dtype " +
@@ -126,30 +133,34 @@ Result<void> WeightSource::findRandom(const ModelDescription &model, const std::
     return {};
 }
 
-Result<void> WeightSource::findStored(const ModelDescription &model, const std::string &name, Origin &origin) const {
+Result<void> WeightSource::findStored(const ModelDescription &model, const std::string &name,
+                                      Origin &origin) const {
     for (const std::string &candidate : storedNames(model.tree, name))
         if (!origin.entry && (origin.entry = m_checkpoint->find(candidate)))
             origin.tensor = candidate;
     const std::string wanted = describeTensor(origin.dtype, origin.shape);
     if (!origin.entry) {
         const std::string near = nearest(name, m_checkpoint->names());
-        return fail(ErrorCode::BadInput,
-                    "tensor " + inQuotes(name) + " is missing from the checkpoint; expected " + wanted +
-                        (near.empty() ? std::string() : "; the nearest name there is " + inQuotes(near)),
-                    Location{model.config.fileName()});
+        return fail(
+            ErrorCode::BadInput,
+            "tensor " + inQuotes(name) + " is missing from the checkpoint; expected " + wanted +
+                (near.empty() ? std::string() : "; the nearest name there is " + inQuotes(near)),
+            Location{model.config.fileName()});
     }
     origin.file = m_checkpoint->fileOf(origin.tensor);
     const bool readable = origin.entry->dtype == origin.dtype ||
                           (isConvertible(origin.dtype) && isConvertible(origin.entry->dtype));
     if (origin.entry->shape != origin.shape || !readable)
         return fail(ErrorCode::BadInput,
-                    "tensor " + inQuotes(origin.tensor) + ": expected " + wanted + " by the config, found " +
+                    "tensor " + inQuotes(origin.tensor) + ": expected " + wanted +
+                        " by the config, found " +
                         describeTensor(origin.entry->dtype, origin.entry->shape),
                     Location{origin.file->path().string()});
     return {};
 }
 
-Result<std::size_t> WeightSource::sliceBytes(const std::string &parameter, int dim, const IndexRanges &ranges) const {
+Result<std::size_t> WeightSource::sliceBytes(const std::string &parameter, int dim,
+                                             const IndexRanges &ranges) const {
     const auto origin = m_origins.find(parameter);
     if (origin == m_origins.end())
         return fail(ErrorCode::Usage, "no parameter " + inQuotes(parameter));
@@ -159,8 +170,8 @@ Result<std::size_t> WeightSource::sliceBytes(const std::string &parameter, int d
     return static_cast<std::size_t>(runs->elements()) * elementSize(origin->second.dtype);
 }
 
-Result<void> WeightSource::readSlice(const std::string &parameter, int dim, const IndexRanges &ranges,
-                                     std::span<std::byte> out) const {
+Result<void> WeightSource::readSlice(const std::string &parameter, int dim,
+                                     const IndexRanges &ranges, std::span<std::byte> out) const {
     const auto bytes = sliceBytes(parameter, dim, ranges);
     if (!bytes)
         return tl::unexpected(bytes.error());
@@ -197,7 +208,8 @@ Result<std::vector<std::byte>> WeightSource::readSlice(const std::string &parame
     return out;
 }
 
-void WeightSource::copy(const Origin &origin, std::uint64_t first, std::uint64_t count, std::byte *out) const {
+void WeightSource::copy(const Origin &origin, std::uint64_t first, std::uint64_t count,
+                        std::byte *out) const {
     if (origin.entry) {
         const std::size_t size = elementSize(origin.entry->dtype);
         const auto bytes = origin.file->bytes(*origin.entry).subspan(first * size, count * size);
