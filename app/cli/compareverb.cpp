@@ -93,10 +93,8 @@ int compareFiles(const CompareOptions &options) {
 
 // One side of a live comparison, ready to run.
 struct Side {
-    std::string label;
     Loaded loaded;
     RunConfig config;
-    std::vector<RunTrace> repeats;
 };
 
 Result<Side> prepare(const std::shared_ptr<const Workspace> &model, CompareOptions options, const std::string &label) {
@@ -111,41 +109,10 @@ Result<Side> prepare(const std::shared_ptr<const Workspace> &model, CompareOptio
     auto config = runConfigOf(*loaded, options);
     if (!config)
         return tl::unexpected(config.error());
-    config->repeat = 1; // repeats are interleaved here, not inside a run
     if (!options.force)
         if (const auto refused = refusal(*loaded, options.attention))
             return fail(ErrorCode::CannotRun, label + " cannot run: " + refused->message);
-    return Side{label, std::move(*loaded), std::move(*config), {}};
-}
-
-class LabelledSink : public EventSink {
-public:
-    LabelledSink(EventSink &inner, std::string label) : m_inner(inner), m_label(std::move(label)) {}
-    void progress(const Progress &progress) override {
-        Progress labelled = progress;
-        labelled.message = m_label + ": " + progress.message;
-        m_inner.progress(labelled);
-    }
-    void events(int rank, const std::vector<Event> &batch) override { m_inner.events(rank, batch); }
-
-private:
-    EventSink &m_inner;
-    std::string m_label;
-};
-
-// A B A B ...: slow drifts of the machine meet both sides alike.
-Result<void> runInterleaved(Side &before, Side &after, const CompareOptions &options, DecodeRunner &runner,
-                            EventSink &sink, std::stop_token stop) {
-    for (int turn = 0; turn < options.repeat; ++turn)
-        for (Side *side : {&before, &after}) {
-            LabelledSink labelled(sink, side->label + " " + std::to_string(turn + 1) + "/" +
-                                            std::to_string(options.repeat));
-            auto trace = runner.run({side->loaded.model(), side->loaded.plan, side->config}, labelled, stop);
-            if (!trace)
-                return tl::unexpected(trace.error());
-            side->repeats.push_back(std::move(*trace));
-        }
-    return {};
+    return Side{std::move(*loaded), std::move(*config)};
 }
 
 int compareLive(const CompareOptions &options) {
@@ -170,9 +137,12 @@ int compareLive(const CompareOptions &options) {
     if (!sink)
         return report(sink.error());
     const Interrupt interrupt;
-    if (const auto ran = runInterleaved(*before, *after, options, **runner, **sink, interrupt.token()); !ran)
-        return report(ran.error());
-    const Comparison comparison = compare(poolRepeats(before->repeats), poolRepeats(after->repeats));
+    const auto pair = (*runner)->runInterleaved({before->loaded.model(), before->loaded.plan, before->config},
+                                                {after->loaded.model(), after->loaded.plan, after->config}, **sink,
+                                                interrupt.token());
+    if (!pair)
+        return report(pair.error());
+    const Comparison comparison = compare(poolRepeats(pair->before), poolRepeats(pair->after));
     if (const auto finished = (*sink)->finish(toJson(comparison)); !finished)
         return report(finished.error());
     if ((*sink)->streamsToStdout())

@@ -37,15 +37,14 @@ std::string placementText(const Placement &placement) {
 // First 16 hex digits of SHA-256 over the local tensor as float32, little-endian, row-major: what the recorded truth
 // holds, whatever the dtype of the checkpoint.
 Result<std::string> hashOf(WeightSource &weights, const ParameterShard &shard, std::size_t rank) {
-    const std::size_t count = static_cast<std::size_t>(elementCount(shard.localShapes[rank]));
-    std::vector<std::byte> bytes(count * elementSize(shard.dtype));
-    std::vector<std::pair<std::int64_t, std::int64_t>> intervals;
+    IndexRanges ranges;
     if (shard.dim >= 0)
         for (const Interval &interval : shard.held[rank])
-            intervals.emplace_back(interval.begin, interval.end);
-    if (const auto read = weights.readSlice(shard.name, shard.dim, intervals, bytes.data()); !read)
-        return tl::unexpected(read.error());
-    return sha256Hex(toFloat32(bytes, shard.dtype)).substr(0, 16);
+            ranges.emplace_back(interval.begin, interval.end);
+    const auto bytes = weights.readSlice(shard.name, shard.dim, ranges);
+    if (!bytes)
+        return tl::unexpected(bytes.error());
+    return sha256Hex(toFloat32(*bytes, shard.dtype)).substr(0, 16);
 }
 
 Result<nlohmann::json> parameterJson(const ParameterShard &shard, WeightSource *weights) {
@@ -99,8 +98,8 @@ void printText(const ShardLayout &layout) {
                 {Align::Left, Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Right});
     for (const FoldedRow &row : folded(layout))
         table.add({row.genericName, std::to_string(row.count), row.first->style.empty() ? "-" : row.first->style,
-                   placementText(row.first->placement), toText(row.first->globalShape),
-                   toText(row.first->localShapes.front()), grouped(row.bytesOnRank0)});
+                   placementText(row.first->placement), tpscope::toText(row.first->globalShape),
+                   tpscope::toText(row.first->localShapes.front()), grouped(row.bytesOnRank0)});
     std::cout << table.text() << '\n';
     for (std::size_t rank = 0; rank < layout.bytesPerRank.size(); ++rank)
         std::cout << "rank " << rank << "  " << formatBytes(static_cast<std::uint64_t>(layout.bytesPerRank[rank]))

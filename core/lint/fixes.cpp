@@ -10,10 +10,12 @@
 namespace tpscope {
 namespace {
 
-using Place = std::tuple<FlowCause, std::string, std::string, std::string>;
+using Place = std::tuple<FlowCause, std::string, std::string, std::string, std::string>;
 
 Place placeOf(const ModelDescription &model, const FlowFinding &finding) {
-    return {finding.cause, genericName(model.tree.at(finding.module).name), finding.operation, finding.parameter};
+    const ModuleIndex from = finding.sides.empty() ? finding.module : finding.sides.front().module;
+    return {finding.cause, genericName(model.tree.at(finding.module).name), finding.operation, finding.parameter,
+            genericName(model.tree.at(from).name)};
 }
 
 std::set<Place> placesOf(const ModelDescription &model, const FlowResult &result) {

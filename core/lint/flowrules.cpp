@@ -25,7 +25,7 @@ std::string consequence(const FlowFinding &finding) {
 }
 
 std::string sideText(const LintContext &context, const FlowSide &side) {
-    return withRule(context, side.module) + " gives " + side.holds.text();
+    return withRule(context, side.module) + " gives each rank " + side.holds.text();
 }
 
 // Styles of the module itself, then of whoever feeds it.
@@ -125,13 +125,11 @@ Told layoutsApart(const LintContext &context, const FlowFinding &finding) {
         if (isPacked(context, side.module))
             return {code::packedWeight,
                     withRule(context, side.module) + " cuts two halves of a weight that is not packed: each rank then has " +
-                        side.holds.text() + " from two places, and " + consequence(finding),
+                        side.holds.text() + " channels from two places, and " + consequence(finding),
                     otherStyles(context, side.module)};
     const FlowSide &producer = finding.sides.front();
     const FlowSide &consumer = finding.sides.back();
     std::string message = sideText(context, producer) + " channels, but " + withRule(context, consumer.module);
-    if (producer.module == consumer.module && producer.role == consumer.role)
-        message = withRule(context, consumer.module) + " gets " + producer.holds.text() + " channels, but";
     message += " expects " + consumer.holds.text() + "; " + consequence(finding);
     return {code::layoutsApart, std::move(message), stylesOf(context, finding)};
 }
@@ -169,7 +167,7 @@ Told summedTwice(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::ReducedParts:
         message += " sums different channels of the ranks";
         if (!finding.sides.empty())
-            message += ": each has " + finding.sides.front().holds.text();
+            message += ": each has " + finding.sides.front().holds.text() + " channels";
         break;
     default: message += " sums over the ranks what each of them already has whole: " + tp + " times too large"; break;
     }
@@ -241,15 +239,16 @@ Told gatherApart(const LintContext &context, const FlowFinding &finding) {
         return layoutsApart(context, finding);
     return {code::gatherApart,
             withRule(context, finding.module) + " gathers " + finding.sides.back().holds.text() +
-                " channels, but the module gives " + finding.sides.front().holds.text() + "; " + consequence(finding),
+                " channels of each rank, but the module gives " + finding.sides.front().holds.text() + "; " +
+                consequence(finding),
             otherStyles(context, finding.module)};
 }
 
 Told partOfOutput(const LintContext &context, const FlowFinding &finding) {
     const FlowSide &side = finding.sides.front();
     return {code::partOfOutput,
-            withRule(context, side.module) + " leaves " + side.holds.text() +
-                " logits: each rank sees another part of the vocabulary and picks its own token",
+            withRule(context, side.module) + " gives each rank " + side.holds.text() +
+                " logits: it sees a part of the vocabulary and picks its own token",
             otherStyles(context, side.module)};
 }
 

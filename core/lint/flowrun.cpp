@@ -183,10 +183,13 @@ int FlowRun::newSlot() { return needsGradients() ? m_tape.newSlot() : -1; }
 int FlowRun::report(FlowCause cause, ModuleIndex module, std::string_view operation, std::vector<FlowSide> sides,
                     std::string_view parameter) {
     const std::string place = genericName(m_index.module(module).name);
+    const std::string from = sides.empty() ? place : genericName(m_index.module(sides.front().module).name);
     for (std::size_t i = 0; i < m_findings.size(); ++i) {
         const FlowFinding &known = m_findings[i];
         if (known.cause == cause && known.parameter == parameter && known.operation == operation &&
-            genericName(m_index.module(known.module).name) == place)
+            genericName(m_index.module(known.module).name) == place &&
+            (known.sides.empty() || sides.empty() ||
+             genericName(m_index.module(known.sides.front().module).name) == from))
             return static_cast<int>(i);
     }
     FlowFinding finding;

@@ -86,7 +86,7 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::SharedHeads: {
         std::vector<std::string> sides;
         for (const FlowSide &side : finding.sides)
-            sides.push_back(withRule(context, side.module) + " gives " + side.holds.text());
+            sides.push_back(withRule(context, side.module) + " gives each rank " + side.holds.text());
         return {code::sharedHeads,
                 "the key/value heads lie on several ranks and each sends back only the share of its own query heads (" +
                     list(sides) + "): wrong gradients for " + spoiled(finding),

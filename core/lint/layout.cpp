@@ -114,17 +114,17 @@ Layout Layout::ownChunk() const {
 std::string Layout::text() const {
     const std::string of = std::to_string(extent());
     if (isFull())
-        return "all " + of + " on each rank";
+        return "all " + of;
     bool even = true;
     for (int r = 1; r < ranks(); ++r)
         even = even && width(r) == width(0);
     if (even)
-        return (isPartition() ? "its own " : "") + std::to_string(width(0)) + " of " + of + " on each rank";
+        return (isPartition() ? "its own " : "") + std::to_string(width(0)) + " of " + of;
     std::string sizes;
     const int shown = std::min(ranks(), 4);
     for (int r = 0; r < shown; ++r)
         sizes += (r ? ", " : "") + std::to_string(width(r));
-    return sizes + (ranks() > shown ? ", ..." : "") + " of " + of;
+    return sizes + (ranks() > shown ? ", ..." : "") + " of " + of + " (by rank)";
 }
 
 } // namespace tpscope

@@ -43,7 +43,7 @@ public:
     // What each rank has after it takes its torch.chunk of what it holds.
     Layout ownChunk() const;
 
-    // For people: "all 128 on each rank", "64 of 128 on each rank", "22, 22, 20 of 64".
+    // What each rank has, for people: "all 128", "its own 64 of 128", "22, 22, 20 of 64 (by rank)".
     std::string text() const;
 
 private:

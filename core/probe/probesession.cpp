@@ -148,12 +148,12 @@ Result<ProbeSession> ProbeSession::start(const RunInput &input, std::string labe
     fs::create_directory(session.m_paths.temporary(), ec);
     if (auto written = writeFileAtomically(session.m_paths.request(), request->dump(1)); !written)
         return tl::unexpected(written.error());
-    ChildProcess::Options options;
+    ProbeProcess::Options options;
     options.arguments = commandLine(*python, session.m_paths, input.config.tp);
     options.environment = environmentFor(input.config, session.m_paths);
     options.output = session.m_paths.output();
     options.errors = session.m_paths.errors();
-    auto child = ChildProcess::start(options);
+    auto child = ProbeProcess::start(options);
     if (!child)
         return tl::unexpected(child.error());
     session.m_child = std::move(*child);

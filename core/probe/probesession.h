@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "probe/childprocess.h"
+#include "probe/probeprocess.h"
 #include "probe/proberequest.h"
 #include "run/decoderunner.h"
 
@@ -58,7 +58,7 @@ private:
     void readEvent(const std::string &line, EventSink &sink);
 
     ProbePaths m_paths;
-    std::optional<ChildProcess> m_child;
+    std::optional<ProbeProcess> m_child;
     std::string m_label;
     std::size_t m_eventsRead = 0; // bytes
     int m_ready = -1;

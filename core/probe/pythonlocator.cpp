@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "probe/childprocess.h"
+#include "probe/probeprocess.h"
 
 namespace tpscope {
 namespace fs = std::filesystem;
@@ -28,9 +28,9 @@ bool hasPackages(const fs::path &python) {
     constexpr auto question =
         "import sys, importlib.util as u\n"
         "sys.exit(not all(u.find_spec(n) for n in ('torch', 'transformers')))";
-    ChildProcess::Options options;
+    ProbeProcess::Options options;
     options.arguments = {python.string(), "-c", question};
-    auto child = ChildProcess::start(options);
+    auto child = ProbeProcess::start(options);
     if (!child)
         return false;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -25,9 +25,9 @@ inline std::string rawSafetensors(std::string_view header, std::size_t dataSize)
 // "name": {dtype, shape, data_offsets} as JSON text.
 inline std::string tensorJson(std::string_view name, std::string_view dtype, std::string_view shape,
                               std::uint64_t begin, std::uint64_t end) {
-    return "\"" + std::string(name) + "\":{\"dtype\":\"" + std::string(dtype) + "\",\"shape\":" +
-           std::string(shape) + ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) +
-           "]}";
+    return "\"" + std::string(name) + "\":{\"dtype\":\"" + std::string(dtype) +
+           "\",\"shape\":" + std::string(shape) + ",\"data_offsets\":[" + std::to_string(begin) +
+           "," + std::to_string(end) + "]}";
 }
 
 inline std::filesystem::path writeBytes(const std::filesystem::path &path, std::string_view bytes) {

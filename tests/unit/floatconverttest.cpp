@@ -13,7 +13,8 @@ using namespace tpscope;
 namespace {
 
 // The nearest value of a 16-bit format by search over all of them: slow and obviously right.
-template <typename FromBits> std::uint16_t nearestOf(float value, FromBits fromBits, std::uint16_t infinity) {
+template <typename FromBits>
+std::uint16_t nearestOf(float value, FromBits fromBits, std::uint16_t infinity) {
     // Positive values ascend with their bits; find the two around |value|.
     const double magnitude = std::abs(double(value));
     std::uint16_t low = 0;
@@ -23,8 +24,10 @@ template <typename FromBits> std::uint16_t nearestOf(float value, FromBits fromB
         (double(fromBits(middle)) <= magnitude ? low : high) = middle;
     }
     // Past the largest finite value the next step of its size counts as infinity.
-    const double above = high == infinity ? 2 * double(fromBits(low)) - double(fromBits(static_cast<std::uint16_t>(low - 1)))
-                                          : double(fromBits(high));
+    const double above =
+        high == infinity
+            ? 2 * double(fromBits(low)) - double(fromBits(static_cast<std::uint16_t>(low - 1)))
+            : double(fromBits(high));
     const double toLow = magnitude - double(fromBits(low));
     const double toHigh = above - magnitude;
     const bool up = toHigh < toLow || (toHigh == toLow && (low & 1));
@@ -96,11 +99,11 @@ private slots:
         std::vector<std::byte> unaligned(8 * floats.size() + 1);
         for (const DType dtype : {DType::F16, DType::BF16, DType::F64, DType::F32}) {
             QVERIFY(isConvertible(dtype));
-            convertFloats(reinterpret_cast<const std::byte *>(floats.data()), DType::F32, unaligned.data() + 1, dtype,
-                          floats.size());
+            convertFloats(reinterpret_cast<const std::byte *>(floats.data()), DType::F32,
+                          unaligned.data() + 1, dtype, floats.size());
             std::vector<float> back(floats.size());
-            convertFloats(unaligned.data() + 1, dtype, reinterpret_cast<std::byte *>(back.data()), DType::F32,
-                          back.size());
+            convertFloats(unaligned.data() + 1, dtype, reinterpret_cast<std::byte *>(back.data()),
+                          DType::F32, back.size());
             for (std::size_t i = 0; i < floats.size(); ++i) {
                 const float expected = dtype == DType::F16    ? fromFloat16(toFloat16(floats[i]))
                                        : dtype == DType::BF16 ? fromBfloat16(toBfloat16(floats[i]))

@@ -1,124 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Predicted graphs against what torch.compile really made of the models (tests/data/fixtures/graph_breaks.json).
-#include "graph/graphcapture.h"
-
-#include <QtTest>
-#include <chrono>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <regex>
+// Predicted graphs against what torch.compile really made of the models
+// (tests/data/fixtures/graph_breaks.json).
+#include <algorithm>
+#include <ctime>
 
 #include "graph/phasecapture.h"
-#include "plan/resolvedplan.h"
+#include "graphtesting.h"
 
 using namespace tpscope;
-
-namespace {
-
-const std::string dataFolder = TPSCOPE_TEST_DATA "/";
-const std::string fixtures = dataFolder + "fixtures/";
-
-nlohmann::json readJson(const std::string &path) {
-    std::ifstream file(path);
-    return nlohmann::json::parse(file);
-}
-
-// The value or a failed test with the error's text.
-template <typename T> T valueOf(Result<T> result) {
-    if (!result)
-        qFatal("%s", result.error().text().c_str());
-    return std::move(*result);
-}
-
-struct Setup {
-    ModelDescription model;
-    ResolvedPlan plan;
-    HookMode hooks;
-};
-
-// rules: patterns to styles merged over the built-in plan, null for the built-in plan alone.
-Setup setup(nlohmann::json config, const std::string &family, const nlohmann::json &rules, const Upstream &upstream,
-            HookMode hooks) {
-    config["model_type"] = family;
-    const ModelConfig parsed = valueOf(ModelConfig::parse(config.dump(), "config.json"));
-    Setup made{valueOf(describe(parsed, upstream)), {}, hooks};
-    PlanChoice choice;
-    if (!rules.is_null()) {
-        choice.kind = PlanChoice::Kind::Document;
-        choice.document = valueOf(parsePlan(nlohmann::json{{"tp_plan", rules}}.dump(), "plan.json"));
-    }
-    const BuiltinPlan builtin = valueOf(loadBuiltinPlan(family));
-    made.plan = resolvePlan(made.model, choice, &builtin, 2);
-    return made;
-}
-
-Upstream upstreamOf(const std::string &version) { return valueOf(Upstream::parse(version)); }
-
-std::vector<int> sequenceOf(const std::string &text) {
-    std::istringstream in(text);
-    return {std::istream_iterator<int>(in), {}};
-}
-
-std::vector<int> ints(const nlohmann::json &list) { return list.get<std::vector<int>>(); }
-
-std::string text(const std::vector<int> &numbers) {
-    std::string out;
-    for (const int number : numbers)
-        out += std::to_string(number) + " ";
-    return out;
-}
-
-void compareSequence(const std::vector<int> &found, const std::vector<int> &expected) {
-    QCOMPARE(QString::fromStdString(text(found)), QString::fromStdString(text(expected)));
-}
-
-void comparePrefill(const PhaseCapture &found, const nlohmann::json &recorded) {
-    QCOMPARE(found.graphs, recorded.at("distinct_graphs").get<int>());
-    QCOMPARE(found.launchesPerStep.at(0), recorded.at("launches_first_call").get<int>());
-    QCOMPARE(found.launches, recorded.at("launches").get<int>());
-    QCOMPARE(found.newGraphsPerStep.at(1), recorded.at("new_graphs_second_call").get<int>());
-    QCOMPARE(found.breakCounter, recorded.at("break_counter").get<int>());
-    compareSequence(found.launchSequence, sequenceOf(recorded.at("launch_sequence").get<std::string>()));
-}
-
-void compareDecode(const PhaseCapture &found, const nlohmann::json &recorded) {
-    compareSequence(found.newGraphsPerStep, ints(recorded.at("new_graphs_per_step")));
-    QCOMPARE(found.graphs, recorded.at("distinct_graphs").get<int>());
-    compareSequence(found.launchesPerStep, ints(recorded.at("launches_per_step")));
-    QCOMPARE(found.launches, recorded.at("launches").get<int>());
-    QCOMPARE(found.breakCounter, recorded.at("break_counter_after_4_steps").get<int>());
-    compareSequence(found.launchSequence, sequenceOf(recorded.at("launch_sequence").get<std::string>()));
-}
-
-// "torch_dynamo_resume_in_forward_at_244@modeling_qwen3.py:244 | ops=4 | BREAK in ..." -> frame, and how it ended.
-void compareGraphs(const PhaseCapture &found, const nlohmann::json &recorded) {
-    if (!recorded.contains("graphs"))
-        return;
-    static const std::regex pattern(R"((?:torch_dynamo_resume_in_)?(.+?)(?:_at_\d+)?@(.+?):\d+ \| ops=\d+ \| (\w+).*)");
-    const auto lines = recorded.at("graphs").get<std::vector<std::string>>();
-    QCOMPARE(found.graphList.size(), lines.size());
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-        std::smatch match;
-        QVERIFY2(std::regex_match(lines[i], match, pattern), lines[i].c_str());
-        const CapturedGraph &graph = found.graphList[i];
-        QCOMPARE(QString::fromStdString(graph.frame), QString::fromStdString(match.str(1) + "@" + match.str(2)));
-        QCOMPARE(!graph.endsAt.empty(), match.str(3) == "BREAK");
-        QVERIFY2(!graph.labels.empty(), graph.program.c_str());
-    }
-}
-
-void compareRow(const GraphCapture &found, const nlohmann::json &recorded) {
-    comparePrefill(found.prefill, recorded.at("prefill"));
-    compareDecode(found.decode, recorded.at("decode"));
-    compareGraphs(found.prefill, recorded.at("prefill"));
-    compareGraphs(found.decode, recorded.at("decode"));
-    if (const auto &explain = recorded.at("explain"); !explain.is_null()) {
-        QCOMPARE(found.prefill.graphs, explain.at("graph_count").get<int>());
-        QCOMPARE(found.graphBreaks, explain.at("graph_break_count").get<int>());
-    }
-}
-
-} // namespace
+using namespace tpscope::test;
 
 class GraphCaptureTest : public QObject {
     Q_OBJECT
@@ -128,7 +18,8 @@ class GraphCaptureTest : public QObject {
     const nlohmann::json m_plans = readJson(fixtures + "graph_plans.json");
 
     Setup custom(const nlohmann::json &rules, const std::string &layers) const {
-        return setup(m_configs.at("qwen3").at(layers), "qwen3", rules, {5, 21}, HookMode::ModuleBackward);
+        return setup(m_configs.at("qwen3").at(layers), "qwen3", rules, {5, 21},
+                     HookMode::ModuleBackward);
     }
 
 private slots:
@@ -156,7 +47,8 @@ void GraphCaptureTest::families_data() {
         for (const auto &[version, rows] : versions.items())
             for (const auto &[layers, row] : rows.items())
                 if (!layers.starts_with("_"))
-                    QTest::newRow((family + " " + version + " L=" + layers).c_str()) << family << version << layers;
+                    QTest::newRow((family + " " + version + " L=" + layers).c_str())
+                        << family << version << layers;
     }
 }
 
@@ -193,12 +85,14 @@ void GraphCaptureTest::customPlans() {
     QCOMPARE(found.sites.size(), row.at("hooked_modules").get<std::size_t>());
 }
 
-// m1 to m6: hooks registered by hand, q_norm and k_norm replicated. The walk over frames must get them right too.
+// m1 to m6: hooks registered by hand, q_norm and k_norm replicated. The walk over frames must get
+// them right too.
 void GraphCaptureTest::hooksNoPlanCanExpress_data() {
     QTest::addColumn<std::string>("row");
     QTest::addColumn<std::string>("layers");
     QTest::addColumn<std::vector<std::string>>("hooked");
-    const std::string layer0 = "model.layers.0.", layer1 = "model.layers.1.", layer2 = "model.layers.2.";
+    const std::string layer0 = "model.layers.0.", layer1 = "model.layers.1.",
+                      layer2 = "model.layers.2.";
     const auto add = [](const char *row, const char *layers, std::vector<std::string> hooked) {
         QTest::newRow((std::string(row) + " L=" + layers).c_str())
             << std::string(row) << std::string(layers) << std::move(hooked);
@@ -239,7 +133,8 @@ void GraphCaptureTest::breaksNameModuleRuleAndFrame() {
     QCOMPARE(q.rule, key);
     QCOMPARE(q.line, 1);
     QCOMPARE(q.frame, std::string("forward@modeling_qwen3.py"));
-    const auto recorded = m_recorded.at("families").at("qwen3").at("5.21.1").at("3").at("prefill").at("reasons");
+    const auto recorded =
+        m_recorded.at("families").at("qwen3").at("5.21.1").at("3").at("prefill").at("reasons");
     QCOMPARE(nlohmann::json::array({q.cause}), recorded);
     QCOMPARE(found.breaks.at(1).module, std::string("model.layers.*.self_attn.k_norm"));
     QCOMPARE(found.breaks.at(1).line, 0);
@@ -262,7 +157,8 @@ void GraphCaptureTest::aLiftedLimitCompilesEveryLayer() {
     CaptureOptions options;
     options.recompileLimit = 1000;
     const GraphCapture found = valueOf(captureGraphs(s.model, s.plan, s.hooks, options));
-    // Nothing runs in eager then: decode launches as many graphs as prefill, one graph a layer more.
+    // Nothing runs in eager then: decode launches as many graphs as prefill, one graph a layer
+    // more.
     QCOMPARE(found.decode.launches, rows.at("10").at("prefill").at("launches").get<int>());
     QVERIFY(found.decode.launches > rows.at("10").at("decode").at("launches").get<int>());
     QCOMPARE(found.decode.graphs, found.prefill.graphs - 1 + 10);
@@ -274,13 +170,17 @@ void GraphCaptureTest::isFast() {
     const Setup s = setup(config, "qwen3", nullptr, {5, 21}, HookMode::ModuleBackward);
     CaptureOptions options;
     options.recompileLimit = 1000;
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock(); // of this process: the machine may be busy
     const GraphCapture found = valueOf(captureGraphs(s.model, s.plan, s.hooks, options));
-    const auto spent = std::chrono::steady_clock::now() - start;
+    const double milliseconds = 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     QCOMPARE(found.prefill.launches, 7 * 80 + 5);
-    const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(spent).count();
-    qInfo("80 layers: %lld ms", static_cast<long long>(milliseconds));
-    QVERIFY2(milliseconds < 1000, std::to_string(milliseconds).c_str()); // 100 ms in a release build
+    qInfo("80 layers: %.1f ms", milliseconds);
+#ifdef NDEBUG
+    const double bound = 100.0;
+#else
+    const double bound = 3000.0;
+#endif
+    QVERIFY2(milliseconds < bound, std::to_string(milliseconds).c_str());
 }
 
 void GraphCaptureTest::choosesTheVersionOfTheHooks() {

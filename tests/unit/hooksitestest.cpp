@@ -57,8 +57,8 @@ private slots:
 };
 
 void HookSitesTest::modesHaveNames() {
-    for (const HookMode mode :
-         {HookMode::None, HookMode::ModuleBackward, HookMode::PostAccumulateGrad, HookMode::TensorGrad})
+    for (const HookMode mode : {HookMode::None, HookMode::ModuleBackward,
+                                HookMode::PostAccumulateGrad, HookMode::TensorGrad})
         QVERIFY(valueOf(parseHookMode(std::string(name(mode)))) == mode);
     const auto wrong = parseHookMode("module");
     QVERIFY(!wrong);
@@ -80,7 +80,8 @@ void HookSitesTest::theModulesWithTheStyleInModuleOrder() {
     QCOMPARE(sites[1].name, std::string("model.layers.0.self_attn.k_norm"));
     QCOMPARE(sites[0].rule, std::string("model.layers.*.self_attn.q_norm"));
     QCOMPARE(sites[0].span.line, 0);
-    QCOMPARE(sites[0].parameters, std::vector<std::string>{"model.layers.0.self_attn.q_norm.weight"});
+    QCOMPARE(sites[0].parameters,
+             std::vector<std::string>{"model.layers.0.self_attn.q_norm.weight"});
     QVERIFY(std::ranges::is_sorted(sites, {}, &HookSite::module));
     const ModelDescription llama = model("llama");
     QVERIFY(hookSites(llama, planOf(llama, ""), HookMode::ModuleBackward).empty());
@@ -112,7 +113,8 @@ void HookSitesTest::aRuleOfTheFileHasItsLine() {
 
 void HookSitesTest::modulesWithoutParametersAreHookedAsModulesOnly() {
     const ModelDescription llama = model("llama");
-    const ResolvedPlan plan = planOf(llama, "tp_plan:\n  model.rotary_emb: replicated_with_grad_allreduce\n");
+    const ResolvedPlan plan =
+        planOf(llama, "tp_plan:\n  model.rotary_emb: replicated_with_grad_allreduce\n");
     QCOMPARE(names(hookSites(llama, plan, HookMode::ModuleBackward)),
              std::vector<std::string>{"model.rotary_emb"});
     QVERIFY(hookSites(llama, plan, HookMode::PostAccumulateGrad).empty());
@@ -121,7 +123,8 @@ void HookSitesTest::modulesWithoutParametersAreHookedAsModulesOnly() {
 
 void HookSitesTest::aRuleForAParameterHooksNothing() {
     const ModelDescription llama = model("llama");
-    const ResolvedPlan plan = planOf(llama, "tp_plan:\n  model.norm.weight: replicated_with_grad_allreduce\n");
+    const ResolvedPlan plan =
+        planOf(llama, "tp_plan:\n  model.norm.weight: replicated_with_grad_allreduce\n");
     QVERIFY(hookSites(llama, plan, HookMode::ModuleBackward).empty());
 }
 

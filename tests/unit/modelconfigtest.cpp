@@ -28,28 +28,32 @@ private slots:
     void bothSpellingsMeanTheSame_data() {
         QTest::addColumn<QString>("version4");
         QTest::addColumn<QString>("version5");
-        QTest::newRow("theta") << R"({"rope_theta": 500000.0, "torch_dtype": "bfloat16"})"
-                               << R"({"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},
+        QTest::newRow("theta")
+            << R"({"rope_theta": 500000.0, "torch_dtype": "bfloat16"})"
+            << R"({"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},
                                       "dtype": "bfloat16"})";
         QTest::newRow("nothing") << R"({"rope_scaling": null})" << R"({"rope_parameters": null})";
         QTest::newRow("empty") << R"({"rope_scaling": {}, "rope_theta": 7})"
                                << R"({"rope_parameters": {"rope_theta": 7}})";
         QTest::newRow("old key 'type'")
-            << R"({"rope_theta": 10, "rope_scaling": {"type": "linear", "factor": 2}, "torch_dtype": "torch.float16"})"
-            << R"({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10}, "dtype": "float16"})";
-        QTest::newRow("llama3")
-            << R"({"rope_theta": 5e5, "max_position_embeddings": 64,
+            << R"({"rope_theta": 10, "rope_scaling": {"type": "linear", "factor": 2},
+                   "torch_dtype": "torch.float16"})"
+            << R"({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10},
+                   "dtype": "float16"})";
+        QTest::newRow("llama3") << R"({"rope_theta": 5e5, "max_position_embeddings": 64,
                    "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
-                                    "high_freq_factor": 4, "original_max_position_embeddings": 16}})"
-            << R"({"max_position_embeddings": 64,
-                   "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
-                                       "high_freq_factor": 4, "original_max_position_embeddings": 16}})";
+                                    "high_freq_factor": 4,
+                                    "original_max_position_embeddings": 16}})"
+                                << R"({"max_position_embeddings": 64,
+                   "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8,
+                                       "low_freq_factor": 1, "high_freq_factor": 4,
+                                       "original_max_position_embeddings": 16}})";
         QTest::newRow("yarn with a boolean, partial factor outside")
             << R"({"rope_theta": 5e5, "partial_rotary_factor": 0.5, "max_position_embeddings": 64,
                    "rope_scaling": {"type": "yarn", "factor": 4, "truncate": false}})"
             << R"({"max_position_embeddings": 64,
-                   "rope_parameters": {"rope_theta": 5e5, "rope_type": "yarn", "factor": 4, "truncate": false,
-                                       "partial_rotary_factor": 0.5}})";
+                   "rope_parameters": {"rope_theta": 5e5, "rope_type": "yarn", "factor": 4,
+                                       "truncate": false, "partial_rotary_factor": 0.5}})";
     }
     void bothSpellingsMeanTheSame() {
         QFETCH(QString, version4);
@@ -72,9 +76,11 @@ private slots:
         QCOMPARE(plain->theta, 10000.0);
         QVERIFY(plain->numbers.empty());
 
-        const auto yarn = parsed(R"({"max_position_embeddings": 128, "rope_theta": 3, "rope_scaling": {
-            "rope_type": "yarn", "factor": null, "original_max_position_embeddings": 32, "truncate": true}})")
-                              .rope();
+        const auto yarn =
+            parsed(R"({"max_position_embeddings": 128, "rope_theta": 3, "rope_scaling": {
+            "rope_type": "yarn", "factor": null, "original_max_position_embeddings": 32,
+            "truncate": true}})")
+                .rope();
         QVERIFY2(yarn, qPrintable(errorOf(yarn)));
         QCOMPARE(yarn->number("factor", 0), 4.0); // 128 / 32, as upstream infers it
         QCOMPARE(yarn->number("truncate", 0), 1.0);
@@ -89,8 +95,10 @@ private slots:
     }
 
     void ropeByLayerType() {
-        const ModelConfig config = parsed(R"({"layer_types": ["sliding_attention", "full_attention", "nope"],
-            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1e6},
+        const ModelConfig config =
+            parsed(R"({"layer_types": ["sliding_attention", "full_attention", "nope"],
+            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8,
+                                                   "rope_theta": 1e6},
                                 "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
                                 "nope": null}})");
         QCOMPARE(config.rope()->theta, 1e6);
@@ -102,7 +110,8 @@ private slots:
     }
 
     void typedAccess() {
-        const ModelConfig config = parsed(R"({"model_type": "llama", "a": 5, "b": 2.5, "c": true, "d": "x", "n": null,
+        const ModelConfig config =
+            parsed(R"({"model_type": "llama", "a": 5, "b": 2.5, "c": true, "d": "x", "n": null,
                                               "big": 2147483648})");
         QCOMPARE(config.modelType(), std::string("llama"));
         QCOMPARE(*config.integer("a"), 5);
@@ -124,7 +133,8 @@ private slots:
         QTest::addColumn<QString>("value");
         QTest::addColumn<QString>("getter");
         QTest::addColumn<QString>("message");
-        const auto row = [](const char *name, const char *value, const char *getter, const char *message) {
+        const auto row = [](const char *name, const char *value, const char *getter,
+                            const char *message) {
             QTest::newRow(name) << value << getter << message;
         };
         row("missing", R"({})", "integer", "nothing: the key is missing");
@@ -133,7 +143,8 @@ private slots:
         row("fraction", R"({"k": 64.5})", "integer", "found 64.5");
         row("whole but real", R"({"k": 64.0})", "integer", "found 64.0");
         row("negative", R"({"k": -1})", "integer", "found -1");
-        row("too large", R"({"k": 2147483649})", "integer", "from 0 to 2147483648, found 2147483649");
+        row("too large", R"({"k": 2147483649})", "integer",
+            "from 0 to 2147483648, found 2147483649");
         row("unsigned", R"({"k": 18446744073709551615})", "integer", "found 18446744073709551615");
         row("beyond 64 bits", R"({"k": 1e30})", "integer", "found 1e+30");
         row("boolean", R"({"k": true})", "integer", "found true");
@@ -142,16 +153,22 @@ private slots:
         row("flag from number", R"({"k": 1})", "flag", "expected true or false, found 1");
         row("text from number", R"({"k": 3})", "text", "expected a string, found 3");
         row("dtype unknown", R"({"dtype": "float33"})", "dtype", "key \"dtype\": expected float32");
-        row("dtype of integers", R"({"torch_dtype": "int8"})", "dtype", "key \"torch_dtype\": expected float32");
-        row("dtype by part", R"({"dtype": {"a": "float32"}})", "dtype", "found {\"a\":\"float32\"}");
-        row("rope a number", R"({"rope_scaling": 3})", "rope", "key \"rope_scaling\": expected an object, found 3");
+        row("dtype of integers", R"({"torch_dtype": "int8"})", "dtype",
+            "key \"torch_dtype\": expected float32");
+        row("dtype by part", R"({"dtype": {"a": "float32"}})", "dtype",
+            "found {\"a\":\"float32\"}");
+        row("rope a number", R"({"rope_scaling": 3})", "rope",
+            "key \"rope_scaling\": expected an object, found 3");
         row("rope a list", R"({"rope_parameters": []})", "rope", "expected an object, found []");
-        row("rope type", R"({"rope_parameters": {"type": 3}})", "rope", "\"rope_parameters.type\": expected a string");
+        row("rope type", R"({"rope_parameters": {"type": 3}})", "rope",
+            "\"rope_parameters.type\": expected a string");
         row("rope factor", R"({"rope_scaling": {"type": "linear", "factor": "2"}})", "rope",
             "\"rope_scaling.factor\": expected a number, found \"2\"");
-        row("rope incomplete", R"({"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1}})",
+        row("rope incomplete",
+            R"({"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1}})",
             "rope", "rope type \"llama3\" needs \"high_freq_factor\", which is missing");
-        row("theta text", R"({"rope_theta": "x"})", "rope", "key \"rope_theta\": expected a number");
+        row("theta text", R"({"rope_theta": "x"})", "rope",
+            "key \"rope_theta\": expected a number");
         row("theta negative", R"({"rope_theta": -5})", "rope", "above 0, found -5.0");
     }
     void wrongValues() {
@@ -177,17 +194,24 @@ private slots:
         QTest::newRow("blank") << QByteArray(" \n\t ") << "c.json: the file is empty";
         QTest::newRow("list") << QByteArray("[1]") << "c.json:1:1: expected an object";
         QTest::newRow("text") << QByteArray("\"x\"") << "found \"x\"";
-        QTest::newRow("no comma") << QByteArray("{\n \"a\": 1\n \"b\": 2}") << "c.json:3:4: no valid JSON";
+        QTest::newRow("no comma") << QByteArray("{\n \"a\": 1\n \"b\": 2}")
+                                  << "c.json:3:4: no valid JSON";
         // The column counts characters: two a-umlauts are four bytes.
-        QTest::newRow("after umlauts") << QByteArray("{\"\xC3\xA4\xC3\xA4\": x}") << "c.json:1:8: no valid JSON";
+        QTest::newRow("after umlauts")
+            << QByteArray("{\"\xC3\xA4\xC3\xA4\": x}") << "c.json:1:8: no valid JSON";
         QTest::newRow("cut") << QByteArray("{\"a\": {") << "c.json:1:8: no valid JSON";
-        QTest::newRow("invalid UTF-8") << QByteArray("{\"a\": \"\xFF\"}") << "c.json:1:8: no valid JSON: ";
+        QTest::newRow("invalid UTF-8")
+            << QByteArray("{\"a\": \"\xFF\"}") << "c.json:1:8: no valid JSON: ";
         QTest::newRow("NUL") << QByteArray("{\"a\": 1}\0", 9) << "c.json:1:9: no valid JSON";
         QTest::newRow("overflow") << QByteArray("{\"a\": 1e400}") << "number overflow";
-        QTest::newRow("binary") << QByteArray("\x89PNG\r\n\x1A\n\0\0", 10) << "c.json:1:1: no valid JSON";
-        QTest::newRow("deep list") << QByteArray("{\"a\":") + QByteArray(200000, '[') << "c.json:1:105: nested deeper";
-        QTest::newRow("deep object") << QByteArray("{\"a\":").repeated(100000) << "nested deeper than 100 levels";
-        QTest::newRow("model_type") << QByteArray("{\"model_type\": 3}") << "key \"model_type\": expected a string";
+        QTest::newRow("binary") << QByteArray("\x89PNG\r\n\x1A\n\0\0", 10)
+                                << "c.json:1:1: no valid JSON";
+        QTest::newRow("deep list")
+            << QByteArray("{\"a\":") + QByteArray(200000, '[') << "c.json:1:105: nested deeper";
+        QTest::newRow("deep object")
+            << QByteArray("{\"a\":").repeated(100000) << "nested deeper than 100 levels";
+        QTest::newRow("model_type")
+            << QByteArray("{\"model_type\": 3}") << "key \"model_type\": expected a string";
         QTest::newRow("long literal") << "{\"a\": " + QByteArray(1 << 20, 'z') << "no valid JSON";
     }
     void unreadable() {
@@ -202,25 +226,30 @@ private slots:
     }
 
     void everyPrefixOfAFileIsRefused() {
-        const auto text = readFile(std::filesystem::path(TPSCOPE_TEST_DATA) / "fixtures/models/qwen3/config.json");
+        const auto text = readFile(std::filesystem::path(TPSCOPE_TEST_DATA) /
+                                   "fixtures/models/qwen3/config.json");
         QVERIFY(text);
         QVERIFY(ModelConfig::parse(*text, "c.json"));
         const std::size_t whole = text->find_last_of('}');
         for (std::size_t size = 0; size <= whole; ++size)
-            QVERIFY2(!ModelConfig::parse(text->substr(0, size), "c.json"), qPrintable(QString::number(size)));
+            QVERIFY2(!ModelConfig::parse(text->substr(0, size), "c.json"),
+                     qPrintable(QString::number(size)));
     }
 
     void filesThatAreNone() {
-        QVERIFY(errorOf(ModelConfig::load("/nowhere/config.json")).contains("/nowhere/config.json: no such file"));
+        QVERIFY(errorOf(ModelConfig::load("/nowhere/config.json"))
+                    .contains("/nowhere/config.json: no such file"));
         QVERIFY(errorOf(ModelConfig::load(TPSCOPE_TEST_DATA)).contains("is a directory"));
     }
 
     void bundledAndRecordedConfigs() {
         int read = 0;
-        for (const auto &root : {resourceDir() / "configs", std::filesystem::path(TPSCOPE_TEST_DATA) / "fixtures/models"})
+        for (const auto &root : {resourceDir() / "configs",
+                                 std::filesystem::path(TPSCOPE_TEST_DATA) / "fixtures/models"})
             for (const auto &entry : std::filesystem::recursive_directory_iterator(root)) {
                 const std::string name = entry.path().filename().string();
-                if (root.filename() == "models" ? name != "config.json" : entry.path().extension() != ".json")
+                if (root.filename() == "models" ? name != "config.json"
+                                                : entry.path().extension() != ".json")
                     continue;
                 const auto config = ModelConfig::load(entry.path().string());
                 QVERIFY2(config, qPrintable(errorOf(config)));
@@ -234,7 +263,8 @@ private slots:
 
     void textOfValues() {
         QCOMPARE(jsonText(nlohmann::json::parse("[1,2,3]")), std::string("[1,2,3]"));
-        QCOMPARE(jsonText(nlohmann::json(std::vector<int>(17, 1))), std::string("an array of 17 values"));
+        QCOMPARE(jsonText(nlohmann::json(std::vector<int>(17, 1))),
+                 std::string("an array of 17 values"));
         QVERIFY(jsonText(std::string(1000, 'x')).size() <= 80);
     }
 };

@@ -39,8 +39,12 @@ class ModelSourceTest : public QObject {
     std::unique_ptr<QTemporaryDir> m_folder;
 
     fs::path root() const { return m_folder->path().toStdString(); }
-    void write(const fs::path &relative, std::string_view bytes = "{}") const { writeBytes(root() / relative, bytes); }
-    Result<ModelSource> find(const fs::path &relative) const { return findModel((root() / relative).string()); }
+    void write(const fs::path &relative, std::string_view bytes = "{}") const {
+        writeBytes(root() / relative, bytes);
+    }
+    Result<ModelSource> find(const fs::path &relative) const {
+        return findModel((root() / relative).string());
+    }
 
 private slots:
     void init() {
@@ -78,14 +82,19 @@ private slots:
     void indexErrors_data() {
         QTest::addColumn<QByteArray>("index");
         QTest::addColumn<QString>("message");
-        QTest::newRow("missing file") << QByteArray(R"({"weight_map":{"a":"one","b":"gone","c":"gone"}})")
-                                      << "tensor \"b\": file \"gone\" is missing";
-        QTest::newRow("folder") << QByteArray(R"({"weight_map":{"a":"."}})") << "file \".\" is missing";
-        QTest::newRow("parent") << QByteArray(R"({"weight_map":{"a":"../secret"}})") << "outside the model's folder";
+        QTest::newRow("missing file")
+            << QByteArray(R"({"weight_map":{"a":"one","b":"gone","c":"gone"}})")
+            << "tensor \"b\": file \"gone\" is missing";
+        QTest::newRow("folder") << QByteArray(R"({"weight_map":{"a":"."}})")
+                                << "file \".\" is missing";
+        QTest::newRow("parent") << QByteArray(R"({"weight_map":{"a":"../secret"}})")
+                                << "outside the model's folder";
         QTest::newRow("link out") << QByteArray(R"({"weight_map":{"a":"out"}})")
                                   << "file \"out\" is a link that leads outside the model's folder";
-        QTest::newRow("folder link") << QByteArray(R"({"weight_map":{"a":"up/secret"}})") << "leads outside";
-        QTest::newRow("broken link") << QByteArray(R"({"weight_map":{"a":"broken"}})") << "is a link to a missing file";
+        QTest::newRow("folder link")
+            << QByteArray(R"({"weight_map":{"a":"up/secret"}})") << "leads outside";
+        QTest::newRow("broken link")
+            << QByteArray(R"({"weight_map":{"a":"broken"}})") << "is a link to a missing file";
         QTest::newRow("syntax") << QByteArray("{") << "index.json:1:2: no valid JSON";
     }
     void indexErrors() {
@@ -117,13 +126,16 @@ private slots:
         write("m/model-00002-of-00002.safetensors", oneTensor("b"));
         write("m/expected.safetensors", oneTensor("z"));
         const auto incomplete = find("m");
-        QVERIFY2(errorOf(incomplete).contains("weight file 1 of 2 is missing"), qPrintable(errorOf(incomplete)));
+        QVERIFY2(errorOf(incomplete).contains("weight file 1 of 2 is missing"),
+                 qPrintable(errorOf(incomplete)));
         write("m/model-00001-of-00002.safetensors", oneTensor("a"));
         const auto source = find("m");
         QVERIFY2(source, qPrintable(errorOf(source)));
-        QCOMPARE(fileNames(*source), (Names{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}));
+        QCOMPARE(fileNames(*source),
+                 (Names{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}));
         write("m/model-00001-of-00003.safetensors", oneTensor("c"));
-        QVERIFY2(errorOf(find("m")).contains("shards of two checkpoints"), qPrintable(errorOf(find("m"))));
+        QVERIFY2(errorOf(find("m")).contains("shards of two checkpoints"),
+                 qPrintable(errorOf(find("m"))));
     }
 
     void otherFiles() {
@@ -133,12 +145,14 @@ private slots:
         write("m/pytorch_model.bin", "x");
         const auto unreadable = find("m");
         QVERIFY(unreadable && !unreadable->hasWeights() && unreadable->unreadableWeights);
-        QVERIFY(unreadable->unreadableWeights->text().find("\"pytorch_model.bin\"") != std::string::npos);
+        QVERIFY(unreadable->unreadableWeights->text().find("\"pytorch_model.bin\"") !=
+                std::string::npos);
         write("m/weights.safetensors", oneTensor("a"));
         QCOMPARE(fileNames(*find("m")), Names{"weights.safetensors"});
         QVERIFY(!find("m")->unreadableWeights);
         fs::create_symlink("gone", root() / "m/model.safetensors");
-        QVERIFY2(errorOf(find("m")).contains("is a link to a missing file"), qPrintable(errorOf(find("m"))));
+        QVERIFY2(errorOf(find("m")).contains("is a link to a missing file"),
+                 qPrintable(errorOf(find("m"))));
     }
 
     void configAlone() {
@@ -165,7 +179,8 @@ private slots:
         QVERIFY(!findModel("qwen3-8b")->hasWeights());
     }
 
-    // Parameters of the published models: https://huggingface.co/meta-llama/Llama-3.1-8B and Qwen/Qwen3-8B.
+    // Parameters of the published models: https://huggingface.co/meta-llama/Llama-3.1-8B and
+    // Qwen/Qwen3-8B.
     void publishedSizes_data() {
         QTest::addColumn<QString>("name");
         QTest::addColumn<qint64>("parameters");
@@ -258,7 +273,8 @@ private slots:
     void hubIds() {
         for (const char *id : {"org/name", "gpt2", "Qwen/Qwen3-0.6B", "a_b/c.d"})
             QVERIFY2(isHubId(id), id);
-        for (const char *id : {"", "/", "a/", "/a", "a/b/c", "../x", "a..b", "a--b", ".hidden", "x y", "a\\b", "-a"})
+        for (const char *id :
+             {"", "/", "a/", "/a", "a/b/c", "../x", "a..b", "a--b", ".hidden", "x y", "a\\b", "-a"})
             QVERIFY2(!isHubId(id), id);
     }
 };

@@ -35,11 +35,13 @@ class RandomWeightsTest : public QObject {
 private slots:
     // Known answers of the authors' Random123 1.14, tests/kat_vectors, philox4x32 10.
     void knownAnswers() {
-        QCOMPARE(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+        QCOMPARE(philox4x32({0, 0, 0, 0}, {0, 0}),
+                 (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
         QCOMPARE(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
                  (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
-        QCOMPARE(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-                 (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+        QCOMPARE(
+            philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
     }
 
     void anElementHasOneValue() {
@@ -48,7 +50,8 @@ private slots:
         for (const std::uint64_t first : {0u, 1u, 3u, 255u, 256u, 257u, 1000u, 2047u})
             for (const std::uint64_t count : {0u, 1u, 2u, 5u, 255u, 256u, 300u, 900u})
                 QCOMPARE(filled(tensor, first, count),
-                         std::vector<float>(all.begin() + long(first), all.begin() + long(first + count)));
+                         std::vector<float>(all.begin() + long(first),
+                                            all.begin() + long(first + count)));
         for (const std::uint64_t i : {0u, 7u, 511u, 2999u})
             QCOMPARE(tensor.at(i), all[i]);
         // Far elements too: the block counter is 64 bits wide.
@@ -64,7 +67,8 @@ private slots:
         {
             std::vector<std::jthread> threads;
             for (std::size_t t = 0; t < 4; ++t)
-                threads.emplace_back([&, t] { tensor.fill(10000 * t, 10000, out.data() + 10000 * t); });
+                threads.emplace_back(
+                    [&, t] { tensor.fill(10000 * t, 10000, out.data() + 10000 * t); });
         }
         QCOMPARE(out, expected);
     }
@@ -72,14 +76,15 @@ private slots:
     void keysSeparateTensors() {
         constexpr std::uint64_t n = 100000;
         const auto base = filled(RandomTensor(7, "a.weight", 0, 1), 0, n);
-        for (const auto &other : {RandomTensor(8, "a.weight", 0, 1), RandomTensor(7, "b.weight", 0, 1),
-                                  RandomTensor(7, "a.weighu", 0, 1), RandomTensor(7, "", 0, 1)})
+        for (const auto &other :
+             {RandomTensor(8, "a.weight", 0, 1), RandomTensor(7, "b.weight", 0, 1),
+              RandomTensor(7, "a.weighu", 0, 1), RandomTensor(7, "", 0, 1)})
             QVERIFY(std::abs(correlation(base, filled(other, 0, n))) < 5 / std::sqrt(double(n)));
         QCOMPARE(filled(RandomTensor(7, "a.weight", 0, 1), 0, n), base);
         // Neighbours do not know each other either, within a Box-Muller pair and across.
         for (const std::uint64_t shift : {1u, 2u, 3u, 4u, 64u, 256u})
-            QVERIFY(std::abs(correlation(base, filled(RandomTensor(7, "a.weight", 0, 1), shift, n))) <
-                    5 / std::sqrt(double(n)));
+            QVERIFY(std::abs(correlation(base, filled(RandomTensor(7, "a.weight", 0, 1), shift,
+                                                      n))) < 5 / std::sqrt(double(n)));
     }
 
     void isNormal() {
@@ -106,7 +111,8 @@ private slots:
         QVERIFY(std::abs(moments[4] - 3) < error * std::sqrt(96.0));
         const double share[3] = {0.158655, 0.5, 0.977250}; // of the normal distribution
         for (int i = 0; i < 3; ++i)
-            QVERIFY(std::abs(double(below[i]) / double(n) - share[i]) < error * std::sqrt(share[i] * (1 - share[i])));
+            QVERIFY(std::abs(double(below[i]) / double(n) - share[i]) <
+                    error * std::sqrt(share[i] * (1 - share[i])));
     }
 
     void meanAndDeviation() {

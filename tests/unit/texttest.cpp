@@ -40,7 +40,8 @@ private slots:
     }
 
     void nearestNames() {
-        const std::vector<std::string> names{"qwen3-30b-a3b", "llama-3.1-8b", "qwen3-8b", "qwen3-tiny"};
+        const std::vector<std::string> names{"qwen3-30b-a3b", "llama-3.1-8b", "qwen3-8b",
+                                             "qwen3-tiny"};
         const auto few = nearestFew("qwen3_8b", names, 2);
         QCOMPARE(few.size(), std::size_t{2});
         QCOMPARE(few[0], std::string("qwen3-8b"));
@@ -61,7 +62,8 @@ private slots:
         QCOMPARE(shortened("short", 10), std::string("short"));
         QCOMPARE(shortened("0123456789", 10), std::string("0123456789"));
         QCOMPARE(shortened("0123456789a", 10), std::string("0123456..."));
-        QCOMPARE(shortened("\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4", 7), std::string("\xC3\xA4\xC3\xA4..."));
+        QCOMPARE(shortened("\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4", 7),
+                 std::string("\xC3\xA4\xC3\xA4..."));
         QCOMPARE(shortened("a\nb\x01", 10), std::string("a b "));
         QCOMPARE(shortened("\xFFz\xC3", 10), std::string("?z?"));
         QCOMPARE(shortened("abcdef", 2), std::string(".."));

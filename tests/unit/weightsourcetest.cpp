@@ -24,7 +24,8 @@ template <typename T> QString errorOf(const Result<T> &result) {
     return result ? QStringLiteral("no error") : QString::fromStdString(result.error().text());
 }
 
-// A root module with one child "m" and its parameters; "t.weight" tied to "m.weight" when asked for.
+// A root module with one child "m" and its parameters; "t.weight" tied to "m.weight" when asked
+// for.
 ModelDescription smallModel(std::vector<Parameter> parameters, bool tied = false) {
     ModelDescription model;
     const auto root = model.tree.add(std::nullopt, "", "Root");
@@ -45,7 +46,8 @@ std::vector<float> asFloats(const std::vector<std::byte> &bytes) {
 }
 
 QString shortHash(const std::vector<std::byte> &bytes) {
-    const auto data = QByteArray::fromRawData(reinterpret_cast<const char *>(bytes.data()), int(bytes.size()));
+    const auto data =
+        QByteArray::fromRawData(reinterpret_cast<const char *>(bytes.data()), int(bytes.size()));
     return QString(QCryptographicHash::hash(data, QCryptographicHash::Sha256).toHex()).left(16);
 }
 
@@ -72,16 +74,20 @@ class WeightSourceTest : public QObject {
     }
 
 private slots:
-    // Slices of every recorded rank have the recorded hash, and the bytes counted are those of the slices.
+    // Slices of every recorded rank have the recorded hash, and the bytes counted are those of the
+    // slices.
     void slicesOfRecordedRanks_data() {
         QTest::addColumn<QString>("name");
         for (const auto &entry : fs::directory_iterator(fixtures / "sharding"))
-            QTest::newRow(entry.path().stem().c_str()) << QString::fromStdString(entry.path().filename().string());
+            QTest::newRow(entry.path().stem().c_str())
+                << QString::fromStdString(entry.path().filename().string());
     }
     void slicesOfRecordedRanks() {
         QFETCH(QString, name);
-        const auto recorded = nlohmann::json::parse(*readFile(fixtures / "sharding" / name.toStdString()));
-        const auto source = findModel((fixtures / "models" / recorded.at("model").get<std::string>()).string());
+        const auto recorded =
+            nlohmann::json::parse(*readFile(fixtures / "sharding" / name.toStdString()));
+        const auto source =
+            findModel((fixtures / "models" / recorded.at("model").get<std::string>()).string());
         QVERIFY2(source, qPrintable(errorOf(source)));
         const auto model = describe(*ModelConfig::load(source->configPath.string()));
         if (!model && model.error().code == ErrorCode::Unsupported)
@@ -103,10 +109,12 @@ private slots:
                 if (kind == "shard" && dim < 0)
                     dim += int(shape.size());
                 const IndexRanges range =
-                    dim < 0 ? IndexRanges() : recordedRange(shard.at("local_shapes"), rank, std::size_t(dim));
+                    dim < 0 ? IndexRanges()
+                            : recordedRange(shard.at("local_shapes"), rank, std::size_t(dim));
                 const auto slice = weights->readSlice(parameter, dim, range);
                 QVERIFY2(slice, qPrintable(errorOf(slice)));
-                QCOMPARE(shortHash(*slice), QString::fromStdString(shard.at("hashes")[rank].get<std::string>()));
+                QCOMPARE(shortHash(*slice),
+                         QString::fromStdString(shard.at("hashes")[rank].get<std::string>()));
                 expectedBytes += slice->size();
             }
         }
@@ -116,7 +124,8 @@ private slots:
 
     void slicesByRanges() {
         const std::vector<float> values{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}; // [2, 3, 2]
-        const auto source = stored({{"m.weight", DType::F32, {2, 3, 2}, std::as_bytes(std::span(values))}});
+        const auto source =
+            stored({{"m.weight", DType::F32, {2, 3, 2}, std::as_bytes(std::span(values))}});
         const auto weights = WeightSource::open(source, smallModel({{"weight", {2, 3, 2}}}), 0);
         QVERIFY2(weights, qPrintable(errorOf(weights)));
         const auto slice = [&](int dim, const IndexRanges &ranges) {
@@ -131,8 +140,10 @@ private slots:
         QCOMPARE(slice(0, {}), Floats());
 
         std::vector<std::byte> small(3);
-        QVERIFY(errorOf(weights->readSlice("m.weight", -1, {}, small)).contains("48 bytes, the buffer 3"));
-        for (const auto &[dim, range] : {std::pair{3, std::pair{0, 1}}, {-2, {0, 1}}, {1, {0, 4}}, {1, {-1, 1}}, {1, {2, 1}}})
+        QVERIFY(errorOf(weights->readSlice("m.weight", -1, {}, small))
+                    .contains("48 bytes, the buffer 3"));
+        for (const auto &[dim, range] :
+             {std::pair{3, std::pair{0, 1}}, {-2, {0, 1}}, {1, {0, 4}}, {1, {-1, 1}}, {1, {2, 1}}})
             QCOMPARE(weights->readSlice("m.weight", dim, {range}).error().code, ErrorCode::Usage);
         QVERIFY(errorOf(weights->readSlice("m.bias", -1, {})).contains("no parameter \"m.bias\""));
     }
@@ -141,7 +152,8 @@ private slots:
         const float one = 1;
         const auto source = stored({{"m.scale", DType::F32, {}, std::as_bytes(std::span(&one, 1))},
                                     {"m.none", DType::F32, {0, 4}, {}}});
-        const auto weights = WeightSource::open(source, smallModel({{"scale", {}}, {"none", {0, 4}}}), 0);
+        const auto weights =
+            WeightSource::open(source, smallModel({{"scale", {}}, {"none", {0, 4}}}), 0);
         QVERIFY2(weights, qPrintable(errorOf(weights)));
         QCOMPARE(asFloats(*weights->readSlice("m.scale", -1, {})), std::vector<float>{1});
         QVERIFY(weights->readSlice("m.none", -1, {})->empty());
@@ -150,8 +162,10 @@ private slots:
 
     void dtypesAreConverted() {
         const std::vector<float> values{1.0f, 3.1415927f, -65519.0f, 1e-8f};
-        const auto source = stored({{"m.weight", DType::F32, {4}, std::as_bytes(std::span(values))}});
-        const auto weights = WeightSource::open(source, smallModel({{"weight", {4}, DType::BF16}}), 0);
+        const auto source =
+            stored({{"m.weight", DType::F32, {4}, std::as_bytes(std::span(values))}});
+        const auto weights =
+            WeightSource::open(source, smallModel({{"weight", {4}, DType::BF16}}), 0);
         QVERIFY2(weights, qPrintable(errorOf(weights)));
         const auto bytes = *weights->readSlice("m.weight", -1, {});
         QCOMPARE(bytes.size(), std::size_t{8});
@@ -166,11 +180,15 @@ private slots:
     void mismatches_data() {
         QTest::addColumn<int>("which");
         QTest::addColumn<QString>("message");
-        QTest::newRow("missing") << 0 << "tensor \"m.wieght\" is missing from the checkpoint; expected F32 [2]; "
-                                         "the nearest name there is \"m.weight\"";
-        QTest::newRow("shape") << 1 << "tensor \"m.weight\": expected F32 [3] by the config, found F32 [2]";
+        QTest::newRow("missing")
+            << 0
+            << "tensor \"m.wieght\" is missing from the checkpoint; expected F32 [2]; "
+               "the nearest name there is \"m.weight\"";
+        QTest::newRow("shape")
+            << 1 << "tensor \"m.weight\": expected F32 [3] by the config, found F32 [2]";
         QTest::newRow("rank") << 2 << "expected F32 [2, 1] by the config, found F32 [2]";
-        QTest::newRow("dtype") << 3 << "tensor \"m.ids\": expected F32 [2] by the config, found I32 [2]";
+        QTest::newRow("dtype") << 3
+                               << "tensor \"m.ids\": expected F32 [2] by the config, found I32 [2]";
     }
     void mismatches() {
         QFETCH(int, which);
@@ -179,8 +197,10 @@ private slots:
         const std::vector<std::int32_t> ids{1, 2};
         const auto source = stored({{"m.weight", DType::F32, {2}, std::as_bytes(std::span(values))},
                                     {"m.ids", DType::I32, {2}, std::as_bytes(std::span(ids))}});
-        const std::vector<Parameter> wanted{{"wieght", {2}}, {"weight", {3}}, {"weight", {2, 1}}, {"ids", {2}}};
-        const auto weights = WeightSource::open(source, smallModel({wanted[std::size_t(which)]}), 0);
+        const std::vector<Parameter> wanted{
+            {"wieght", {2}}, {"weight", {3}}, {"weight", {2, 1}}, {"ids", {2}}};
+        const auto weights =
+            WeightSource::open(source, smallModel({wanted[std::size_t(which)]}), 0);
         QVERIFY(!weights);
         QCOMPARE(weights.error().code, ErrorCode::BadInput);
         QVERIFY2(errorOf(weights).contains(message), qPrintable(errorOf(weights)));
@@ -191,9 +211,11 @@ private slots:
         const auto source = stored({{"m.ids", DType::I32, {2}, std::as_bytes(std::span(ids))}});
         const auto weights = WeightSource::open(source, smallModel({{"ids", {2}, DType::I32}}), 0);
         QVERIFY2(weights, qPrintable(errorOf(weights)));
-        QVERIFY(std::ranges::equal(*weights->readSlice("m.ids", -1, {}), std::as_bytes(std::span(ids))));
+        QVERIFY(std::ranges::equal(*weights->readSlice("m.ids", -1, {}),
+                                   std::as_bytes(std::span(ids))));
         const auto random = WeightSource::open({}, smallModel({{"ids", {2}, DType::I32}}), 0);
-        QVERIFY2(errorOf(random).contains("no random values of dtype int32"), qPrintable(errorOf(random)));
+        QVERIFY2(errorOf(random).contains("no random values of dtype int32"),
+                 qPrintable(errorOf(random)));
     }
 
     void tiedParameters() {
@@ -231,8 +253,8 @@ private slots:
                 for (const std::uint64_t column : {7u, 8u, 2u})
                     expected.push_back(tensor.at(10 * row + column));
             std::vector<std::byte> expectedBytes(bytes.size());
-            convertFloats(reinterpret_cast<const std::byte *>(expected.data()), DType::F32, expectedBytes.data(), dtype,
-                          expected.size());
+            convertFloats(reinterpret_cast<const std::byte *>(expected.data()), DType::F32,
+                          expectedBytes.data(), dtype, expected.size());
             QCOMPARE(bytes, expectedBytes);
             QCOMPARE(weights->bytesCopied(), std::uint64_t{0});
         }
@@ -276,7 +298,8 @@ private slots:
 
     void filesThatShrinkOrCannotBeRead() {
         const std::vector<float> values(4096, 1.0f);
-        const auto source = stored({{"m.weight", DType::F32, {4096}, std::as_bytes(std::span(values))}});
+        const auto source =
+            stored({{"m.weight", DType::F32, {4096}, std::as_bytes(std::span(values))}});
         const auto weights = WeightSource::open(source, smallModel({{"weight", {4096}}}), 0);
         QVERIFY(weights);
         QCOMPARE(::truncate(source.weightFiles[0].c_str(), 100), 0);
@@ -285,7 +308,8 @@ private slots:
         QVERIFY2(errorOf(slice).contains("changed its size"), qPrintable(errorOf(slice)));
 
         ModelSource other;
-        other.unreadableWeights = Error{ErrorCode::Unsupported, "the weights are in \"pytorch_model.bin\"", {}};
+        other.unreadableWeights =
+            Error{ErrorCode::Unsupported, "the weights are in \"pytorch_model.bin\"", {}};
         QCOMPARE(WeightSource::open(other, smallModel({}), 0).error().code, ErrorCode::Unsupported);
     }
 };

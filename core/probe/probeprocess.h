@@ -15,7 +15,7 @@ namespace tpscope {
 // killAll() also finds those that moved to a session of their own, as the ranks of torchrun do. The
 // kernel kills the program when the thread that started it ends. Move-only; the destructor kills
 // what is left. One thread at a time. Linux.
-class ChildProcess {
+class ProbeProcess {
 public:
     struct Options {
         std::vector<std::string> arguments;             // [0] the program, a path
@@ -24,11 +24,11 @@ public:
         std::filesystem::path errors;                   // gets stderr; empty: discarded
     };
     // Errors: RunFailed when the process cannot be made or the program cannot be run.
-    static Result<ChildProcess> start(const Options &options);
+    static Result<ProbeProcess> start(const Options &options);
 
-    ChildProcess(ChildProcess &&other) noexcept;
-    ChildProcess &operator=(ChildProcess &&other) noexcept;
-    ~ChildProcess();
+    ProbeProcess(ProbeProcess &&other) noexcept;
+    ProbeProcess &operator=(ProbeProcess &&other) noexcept;
+    ~ProbeProcess();
 
     bool running();                             // reaps it when it has ended
     int exitStatus() const { return m_status; } // 0..255, or 128 + signal; -1 while running
@@ -37,7 +37,7 @@ public:
     void killAll();
 
 private:
-    ChildProcess() = default;
+    ProbeProcess() = default;
     pid_t m_pid = -1; // -1: reaped
     int m_status = -1;
     std::string m_mark;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "probe/childprocess.h"
+#include "probe/probeprocess.h"
 
 #include <algorithm>
 #include <atomic>
@@ -93,8 +93,8 @@ std::vector<pid_t> marked(const std::string &mark) {
 
 } // namespace
 
-Result<ChildProcess> ChildProcess::start(const Options &options) {
-    ChildProcess child;
+Result<ProbeProcess> ProbeProcess::start(const Options &options) {
+    ProbeProcess child;
     child.m_mark = newMark();
     std::vector<std::string> arguments = options.arguments;
     std::vector<std::string> environment = environmentWith(options.environment, child.m_mark);
@@ -130,11 +130,11 @@ Result<ChildProcess> ChildProcess::start(const Options &options) {
     return child;
 }
 
-ChildProcess::ChildProcess(ChildProcess &&other) noexcept
+ProbeProcess::ProbeProcess(ProbeProcess &&other) noexcept
     : m_pid(std::exchange(other.m_pid, -1)), m_status(other.m_status),
       m_mark(std::exchange(other.m_mark, {})) {}
 
-ChildProcess &ChildProcess::operator=(ChildProcess &&other) noexcept {
+ProbeProcess &ProbeProcess::operator=(ProbeProcess &&other) noexcept {
     if (this != &other) {
         killAll();
         m_pid = std::exchange(other.m_pid, -1);
@@ -144,9 +144,9 @@ ChildProcess &ChildProcess::operator=(ChildProcess &&other) noexcept {
     return *this;
 }
 
-ChildProcess::~ChildProcess() { killAll(); }
+ProbeProcess::~ProbeProcess() { killAll(); }
 
-bool ChildProcess::running() {
+bool ProbeProcess::running() {
     if (m_pid < 0)
         return false;
     int status = 0;
@@ -158,7 +158,7 @@ bool ChildProcess::running() {
     return false;
 }
 
-void ChildProcess::killAll() {
+void ProbeProcess::killAll() {
     if (m_mark.empty())
         return;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The outcome of each recorded plan, and the parameters whose gradients were wrong, against what transformers did.
+#include <QtTest>
+#include <map>
+#include <set>
+
+#include "../support/recordedmodels.h"
+
+using namespace tpscope;
+using nlohmann::json;
+
+namespace {
+
+// DESIGN "Outcome": how recorded verdicts map.
+const std::map<std::string, Outcome> outcomes = {
+    {"rejected_at_load", Outcome::Rejected},
+    {"accepted_then_forward_error", Outcome::ForwardError},
+    {"SILENTLY_WRONG_logits", Outcome::WrongLogits},
+    {"accepted_wrong_logits_shape", Outcome::WrongLogits},
+    {"logits_right_SILENTLY_WRONG_gradients", Outcome::WrongGradients},
+    {"ok", Outcome::Ok},
+    {"ok_with_warning", Outcome::Ok},
+    {"accepted_but_nothing_sharded", Outcome::Ok},
+};
+
+std::set<std::string> wrongGradients(const json &entry) {
+    std::set<std::string> names;
+    const auto add = [&](const json &rank) {
+        if (rank.contains("wrong_gradients"))
+            for (const auto &[name, value] : rank["wrong_gradients"].items())
+                names.insert(name);
+    };
+    add(entry);
+    if (entry.contains("other_ranks"))
+        for (const auto &[number, rank] : entry["other_ranks"].items())
+            add(rank);
+    return names;
+}
+
+PlanChoice choiceOf(const json &plan) {
+    if (plan.is_string() && plan == "auto")
+        return {};
+    PlanChoice choice;
+    if (plan.is_null()) {
+        choice.kind = PlanChoice::Kind::None;
+        return choice;
+    }
+    return recorded::choiceOf(json{{"tp_plan", plan}}.dump());
+}
+
+std::string text(const LintReport &report) {
+    std::string out(name(report.outcome));
+    for (const Diagnostic &diagnostic : report.diagnostics)
+        out += "\n  " + diagnostic.code + " " + diagnostic.message;
+    return out;
+}
+
+} // namespace
+
+class PlanErrorsTest : public QObject {
+    Q_OBJECT
+private slots:
+    void outcome_data();
+    void outcome();
+};
+
+void PlanErrorsTest::outcome_data() {
+    QTest::addColumn<int>("index");
+    QTest::addColumn<QString>("attention");
+    const json cases = recorded::readJson(recorded::dataDir() / "fixtures" / "plan_errors.json")["cases"];
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        const std::string title = cases[i]["case"];
+        QTest::newRow(title.c_str()) << static_cast<int>(i) << QString();
+        if (cases[i].contains("verdict_eager_attention"))
+            QTest::newRow((title + " eager").c_str()) << static_cast<int>(i) << QString("eager");
+    }
+}
+
+void PlanErrorsTest::outcome() {
+    QFETCH(int, index);
+    QFETCH(QString, attention);
+    static const json cases = recorded::readJson(recorded::dataDir() / "fixtures" / "plan_errors.json")["cases"];
+    const json &entry = cases[static_cast<std::size_t>(index)];
+    const json extra = entry.value("extra", json::object());
+    if (extra.contains("ep_size") || extra.contains("ep_plan") || extra.contains("enable_expert_parallel"))
+        QSKIP("expert parallelism is not described yet");
+    if (extra.contains("tp_size") && extra["tp_size"] > entry["tp"])
+        QSKIP("how many processes there are is no matter of the plan");
+    json changes = json::object();
+    if (extra.contains("config_plan"))
+        changes["base_model_tp_plan"] = extra["config_plan"];
+    const auto subject = recorded::load(entry["model"], changes);
+    if (!subject)
+        QSKIP("the model's family is not described yet");
+    // Without a size and without a plan upstream takes one rank.
+    const int tp = extra.contains("no_tp_size") ? 1 : extra.value("tp_size", entry["tp"].get<int>());
+
+    LintOptions options;
+    options.train = true;
+    options.attention = attention.toStdString();
+    const LintReport report = lint(subject->model, choiceOf(entry["plan"]), &subject->builtin, tp, options);
+    const std::string verdict = entry[attention.isEmpty() ? "verdict" : "verdict_eager_attention"];
+    QVERIFY2(outcomes.contains(verdict), verdict.c_str());
+    QVERIFY2(report.outcome == outcomes.at(verdict), (verdict + " recorded, found " + text(report)).c_str());
+    if (report.outcome == Outcome::Ok) {
+        QVERIFY2(report.wrongParameters.empty(), text(report).c_str());
+        QCOMPARE(report.errors(), 0);
+        QVERIFY2(verdict == "ok" || report.warnings() > 0, text(report).c_str());
+    } else {
+        QVERIFY2(report.errors() > 0, text(report).c_str());
+    }
+    if (report.outcome == Outcome::WrongGradients && attention.isEmpty() && !entry.contains("backward_error")) {
+        const std::set<std::string> found(report.wrongParameters.begin(), report.wrongParameters.end());
+        QCOMPARE(found, wrongGradients(entry));
+    }
+}
+
+QTEST_APPLESS_MAIN(PlanErrorsTest)
+#include "planerrorstest.moc"
