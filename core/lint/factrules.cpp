@@ -55,27 +55,38 @@ void wholeHead(const LintContext &context, Findings &findings) {
     }
 }
 
+// One finding a size: the parameters that have it share the reason.
 void unevenShards(const LintContext &context, Findings &findings) {
     if (context.tp <= 1)
         return;
-    std::vector<std::string> told;
+    std::vector<std::pair<std::int64_t, std::vector<const ParameterShard *>>> bySize;
     for (const ParameterShard &shard : context.shards.parameters) {
-        if (shard.dim < 0)
+        const auto dim = static_cast<std::size_t>(std::max(shard.dim, 0));
+        if (shard.dim < 0 || shard.localShapes.front()[dim] == shard.localShapes.back()[dim])
             continue;
-        const auto dim = static_cast<std::size_t>(shard.dim);
-        if (shard.localShapes.front()[dim] == shard.localShapes.back()[dim] ||
-            std::ranges::find(told, shard.rule) != told.end())
-            continue;
-        told.push_back(shard.rule);
+        auto known = std::ranges::find(bySize, shard.globalShape[dim], [](const auto &entry) { return entry.first; });
+        if (known == bySize.end())
+            known = bySize.insert(bySize.end(), {shard.globalShape[dim], {}});
+        known->second.push_back(&shard);
+    }
+    for (const auto &[size, shards] : bySize) {
+        constexpr std::size_t shown = 8;
+        const auto dim = static_cast<std::size_t>(shards.front()->dim);
         std::string sizes;
-        for (std::size_t r = 0; r < std::min<std::size_t>(shard.localShapes.size(), 8); ++r)
-            sizes += (r ? " + " : "") + std::to_string(shard.localShapes[r][dim]);
-        Diagnostic &finding = findings.add(
-            code::uneven, inTicks(genericName(shard.name)) + ": " + std::to_string(shard.globalShape[dim]) + " over " +
-                              std::to_string(context.tp) + " ranks is uneven, " + sizes +
-                              (shard.localShapes.size() > 8 ? " + ..." : ""));
-        finding.modules = {genericName(shard.name.substr(0, shard.name.rfind('.')))};
-        if (const EffectiveRule *rule = context.plan.ruleOfParameter(shard.name))
+        for (std::size_t r = 0; r < std::min(shards.front()->localShapes.size(), shown); ++r)
+            sizes += (r ? " + " : "") + std::to_string(shards.front()->localShapes[r][dim]);
+        Diagnostic &finding = findings.add(code::uneven, "");
+        std::vector<std::string> names;
+        for (const ParameterShard *shard : shards) {
+            const std::string module = genericName(shard->name.substr(0, shard->name.rfind('.')));
+            if (std::ranges::find(finding.modules, module) == finding.modules.end()) {
+                finding.modules.push_back(module);
+                names.push_back(inTicks(module));
+            }
+        }
+        finding.message = std::to_string(size) + " over " + std::to_string(context.tp) + " ranks is uneven, " + sizes +
+                          (shards.front()->localShapes.size() > shown ? " + ..." : "") + ": " + list(names);
+        if (const EffectiveRule *rule = context.plan.ruleOfParameter(shards.front()->name))
             blame(finding, *rule);
     }
 }
@@ -102,6 +113,7 @@ void shareOfLayers(const LintContext &context, Findings &findings) {
     if (total == 0 || static_cast<double>(sharded) >= enough * static_cast<double>(total))
         return;
     std::vector<std::pair<std::string, std::int64_t>> largest(whole.begin(), whole.end());
+    std::erase_if(largest, [&](const auto &entry) { return entry.second * 100 < total; });
     std::ranges::stable_sort(largest, [](const auto &a, const auto &b) { return a.second > b.second; });
     largest.resize(std::min<std::size_t>(largest.size(), 4));
     std::vector<std::string> names;

@@ -169,6 +169,7 @@ std::optional<Fix> provenFix(const LintContext &context, const FlowFinding &find
                              const std::vector<std::vector<RuleChange>> &candidates) {
     const FlowResult &now = training ? *context.backward : context.forward;
     const std::set<Place> before = placesOf(context.model, now);
+    std::optional<Fix> partly; // mends this finding, and leaves others
     for (const std::vector<RuleChange> &changes : candidates) {
         if (changes.empty() || !loads(context.model, changes))
             continue;
@@ -181,34 +182,50 @@ std::optional<Fix> provenFix(const LintContext &context, const FlowFinding &find
                 continue;
             after = placesOf(context.model, flow.run(context.tp, context.training));
         }
-        if (!after.contains(placeOf(context.model, finding)) && std::ranges::includes(before, after))
+        if (after.empty())
             return fixOf(context, changes);
+        if (!partly && !after.contains(placeOf(context.model, finding)) && std::ranges::includes(before, after))
+            partly = fixOf(context, changes);
     }
-    return std::nullopt;
+    return partly;
+}
+
+std::vector<std::vector<RuleChange>> builtinStyle(const LintContext &context, ModuleIndex module) {
+    const std::string key = folded(context, module);
+    const EffectiveRule *rule = context.plan.ruleOfModule(module);
+    std::vector<std::vector<RuleChange>> out;
+    if (!context.builtin)
+        return out;
+    const auto offer = [&](const std::string &style) {
+        if (!rule || rule->rule.style != style)
+            out.push_back({{key, style}});
+    };
+    for (const PlanRule &own : context.builtin->classRules)
+        if (own.key == key)
+            offer(own.style);
+    for (const PlanRule &own : context.builtin->configRules)
+        if (context.model.baseModelPrefix + "." + own.key == key)
+            offer(own.style);
+    return out;
 }
 
 std::vector<std::vector<RuleChange>> otherStyles(const LintContext &context, ModuleIndex module) {
     const std::string key = folded(context, module);
     const EffectiveRule *rule = context.plan.ruleOfModule(module);
-    std::vector<std::vector<RuleChange>> out;
-    const auto offer = [&](const std::string &style) {
-        const std::vector<RuleChange> changes = {{key, style}};
-        if ((!rule || rule->rule.style != style) && std::ranges::find(out, changes) == out.end())
-            out.push_back(changes);
-    };
-    if (context.builtin) {
-        for (const PlanRule &own : context.builtin->classRules)
-            if (own.key == key)
-                offer(own.style);
-        for (const PlanRule &own : context.builtin->configRules)
-            if (context.model.baseModelPrefix + "." + own.key == key)
-                offer(own.style);
-    }
+    std::vector<std::vector<RuleChange>> out = builtinStyle(context, module);
+    const ParallelStyle *now = rule ? rule->style : nullptr;
+    std::vector<const ParallelStyle *> styles;
     for (const ParallelStyle &style : parallelStyles())
         if (style.requires_ != ParallelStyle::Requires::Nothing && style.name == style.canonical &&
             fits(style, context.model.tree.at(module)))
-            offer(std::string(style.name));
-    offer(plainStyle());
+            styles.push_back(&style);
+    // A style that cuts the weight as now changes least.
+    std::ranges::stable_partition(styles, [&](const ParallelStyle *s) { return now && s->weightAxis == now->weightAxis; });
+    for (const ParallelStyle *style : styles)
+        if (style != now)
+            out.push_back({{key, std::string(style->name)}});
+    if (!now || now->name != plainStyle())
+        out.push_back({{key, plainStyle()}});
     return out;
 }
 

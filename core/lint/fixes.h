@@ -25,12 +25,13 @@ std::string titleOf(const std::vector<RuleChange> &changes);
 // The plan with the changes, resolved.
 ResolvedPlan changedPlan(const ModelDescription &model, const ResolvedPlan &plan, const std::vector<RuleChange> &changes);
 
-// Tries candidates in order on the layout flow and returns the first that removes the finding, brings no new one and
-// loads. training: the finding is one of the backward.
+// Tries candidates in order on the layout flow and returns the first that leaves no finding at all, else the first that
+// removes this one and brings no new one. training: the finding is one of the backward.
 std::optional<Fix> provenFix(const LintContext &context, const FlowFinding &finding, bool training,
                              const std::vector<std::vector<RuleChange>> &candidates);
 
-// Candidates: other styles for a module, its built-in one first.
+// Candidates: the module's built-in style, if it has another one now; all other styles, that one first.
+std::vector<std::vector<RuleChange>> builtinStyle(const LintContext &context, ModuleIndex module);
 std::vector<std::vector<RuleChange>> otherStyles(const LintContext &context, ModuleIndex module);
 // The attention module's projections gathered, its output projection splitting its input, norms between them whole.
 std::vector<RuleChange> gatherAttention(const LintContext &context, ModuleIndex attention);

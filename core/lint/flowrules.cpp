@@ -42,6 +42,7 @@ struct Told {
     std::string_view code;
     std::string message;
     Candidates candidates;
+    std::vector<ModuleIndex> modules = {}; // empty: those of the finding
 };
 
 // The module computes with another module's tensor, sharded by that one's rule.
@@ -79,9 +80,16 @@ std::optional<Told> tied(const LintContext &context, const FlowFinding &finding)
                         " place the shared weight differently; upstream ties after sharding, so both use the placement "
                         "of the first, and " +
                         consequence(finding),
-                    std::move(candidates)};
+                    std::move(candidates),
+                    {sourceIndex, targetIndex}};
     }
     return std::nullopt;
+}
+
+// Projections of one attention with as many heads fail for one reason.
+bool sameHeads(const FlowFinding &a, const FlowFinding &b) {
+    return a.cause == FlowCause::HeadsCut && b.cause == FlowCause::HeadsCut && a.module == b.module &&
+           a.sides.front().holds == b.sides.front().holds;
 }
 
 Told headsCut(const LintContext &context, const FlowFinding &finding) {
@@ -91,13 +99,17 @@ Told headsCut(const LintContext &context, const FlowFinding &finding) {
     const std::int64_t heads = side.holds.extent() / headDim;
     const bool keyHeads = heads != attention.integer("num_attention_heads", heads);
     const std::string kind = keyHeads ? "key/value heads" : "attention heads";
+    std::vector<std::string> projections;
+    for (const FlowFinding &other : context.forward.findings)
+        if (sameHeads(finding, other))
+            projections.push_back(withRule(context, other.sides.front().module));
     std::string sizes;
     for (int r = 0; r < std::min(side.holds.ranks(), 4); ++r)
         sizes += (r ? ", " : "") + std::to_string(side.holds.width(r));
     return {keyHeads ? code::kvHeadsCut : code::headsCut,
             std::to_string(heads) + " " + kind + " are not divisible by tp " + std::to_string(context.tp) + ": " +
-                withRule(context, side.module) + " leaves " + sizes + (side.holds.ranks() > 4 ? ", ..." : "") +
-                " channels on the ranks, and a head has " + std::to_string(headDim) + validSizesText(context),
+                list(projections) + " leaves the ranks " + sizes + (side.holds.ranks() > 4 ? ", ..." : "") +
+                " channels, and a head has " + std::to_string(headDim) + validSizesText(context),
             {gatherAttention(context, finding.module)}};
 }
 
@@ -109,8 +121,13 @@ Told headsPaired(const LintContext &context, const FlowFinding &finding) {
                               ? "the local query heads cannot be paired with the local key/value heads: "
                               : "query heads meet the wrong key/value heads: attention pairs them by position on the rank, but ";
     message += list(sides) + "; " + consequence(finding);
-    return {code::headsApart, std::move(message),
-            {alikeAttention(context, finding.module), gatherAttention(context, finding.module)}};
+    Candidates candidates;
+    for (const FlowSide &side : finding.sides)
+        for (auto &changes : builtinStyle(context, side.module))
+            candidates.push_back(std::move(changes));
+    candidates.push_back(alikeAttention(context, finding.module));
+    candidates.push_back(gatherAttention(context, finding.module));
+    return {code::headsApart, std::move(message), std::move(candidates)};
 }
 
 bool isPacked(const LintContext &context, ModuleIndex module) {
@@ -129,6 +146,12 @@ Told layoutsApart(const LintContext &context, const FlowFinding &finding) {
                     otherStyles(context, side.module)};
     const FlowSide &producer = finding.sides.front();
     const FlowSide &consumer = finding.sides.back();
+    const ParallelStyle *style = context.flow->index().style(consumer.module);
+    if (style && style->input == ParallelStyle::Input::Split && !producer.holds.isFull())
+        return {code::layoutsApart,
+                withRule(context, consumer.module) + " takes its slice of a whole input, but " +
+                    sideText(context, producer) + " channels; " + consequence(finding),
+                stylesOf(context, finding)};
     std::string message = sideText(context, producer) + " channels, but " + withRule(context, consumer.module);
     message += " expects " + consumer.holds.text() + "; " + consequence(finding);
     return {code::layoutsApart, std::move(message), stylesOf(context, finding)};
@@ -294,16 +317,22 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
 void checkForward(const LintContext &context, Findings &findings) {
     constexpr int mostFixes = 8; // each candidate is a run of the flow
     int fixes = 0;
+    std::vector<const FlowFinding *> told;
     for (const FlowFinding &finding : context.forward.findings) {
-        if (finding.harmless)
+        if (finding.harmless ||
+            std::ranges::any_of(told, [&](const FlowFinding *other) { return sameHeads(finding, *other); }))
             continue;
-        Told told = tell(context, finding);
-        Diagnostic &diagnostic = findings.add(told.code, std::move(told.message));
-        const std::vector<ModuleIndex> modules = modulesOf(finding);
+        told.push_back(&finding);
+        Told story = tell(context, finding);
+        Diagnostic &diagnostic = findings.add(story.code, std::move(story.message));
+        std::vector<ModuleIndex> modules = story.modules.empty() ? modulesOf(finding) : story.modules;
+        for (const FlowFinding &other : context.forward.findings)
+            if (sameHeads(finding, other))
+                modules.insert(modules.end() - 1, other.sides.front().module);
         addModules(context, diagnostic, modules);
         blame(context, diagnostic, modules);
         if (fixes++ < mostFixes)
-            diagnostic.fix = provenFix(context, finding, false, told.candidates);
+            diagnostic.fix = provenFix(context, finding, false, story.candidates);
     }
 }
 

@@ -35,6 +35,7 @@ private:
         OwnTensors own = OwnTensors::AsPlaced;
         bool hidesBias = false;         // the style adds it later
         bool sumsInputGradient = false; // the style sums it: a share is fine
+        std::optional<FlowSide> beforeSplit; // the input as it came, where the style took its slice of it
     };
     // A parameter as an operation meets it.
     struct Operand {

@@ -186,7 +186,8 @@ LintReport lint(const ModelDescription &model, const PlanChoice &choice, const B
         findings.add(code::notChecked, "the forward of " + model.className +
                                            " is not described: results are not checked, only names, shards and bytes");
     }
-    tellFacts(context, findings);
+    if (!findings.rejected())
+        tellFacts(context, findings);
 
     LintReport report;
     report.outcome = outcomeOf(context, findings);

@@ -61,7 +61,7 @@ Value FlowRun::linear(const Operation &operation, std::string_view label, const 
     if (frame.hidesBias)
         bias.reset();
 
-    std::vector<FlowSide> sides = side(x, "input", frame.self);
+    std::vector<FlowSide> sides = frame.beforeSplit ? std::vector{*frame.beforeSplit} : side(x, "input", frame.self);
     // A DTensor product is right whatever the weight's placement, if its input is what its placement claims.
     const bool claimed = x.form == Form::Replicated;
     const Layout columns = claimed ? full(weight->columns.extent()) : weight->columns;
@@ -173,6 +173,8 @@ Value FlowRun::norm(const Operation &operation, std::string_view label, const Va
         if (columns.width(r) != (x.headDim > 0 ? x.headDim : x.layout.width(r)))
             return fails(FlowCause::InputWidth, frame.self, label, std::move(sides));
     Value y = x;
+    if (x.layout.isFull() && x.headDim == 0)
+        y.origin = frame.self;
     // A scale drops out of a norm.
     y.power = 0;
     y.pending = -1;

@@ -82,8 +82,11 @@ bool FlowRun::takeInput(ModuleIndex module, const ParallelStyle &style, Values &
         frame.hidesBias = style.output == ParallelStyle::Output::Reduce;
     }
     frame.sumsInputGradient = style.sumsInputGradient;
-    if (style.input == ParallelStyle::Input::Split)
+    if (style.input == ParallelStyle::Input::Split) {
+        if (std::vector<FlowSide> came = side(input, "input", module); !came.empty())
+            frame.beforeSplit = std::move(came.front());
         input = splitInput(input);
+    }
     if (style.input == ParallelStyle::Input::Divide && (input.layout.tracked() || input.indices)) {
         input.power -= 1;
         input.pending = suspect(FlowCause::DividedWhole, module, "input", side(input, "input", module));
