@@ -46,8 +46,9 @@ Json jsonStyle(const PlanRule &rule) {
 
 Json jsonRules(const std::vector<PlanRule> &rules) {
     Json out = Json::object();
-    for (const PlanRule &rule : rules)
-        out[rule.key] = jsonStyle(rule);
+    // Keys are unique here; operator[] would look for each among all before it.
+    for (const PlanRule &rule : asDict(rules))
+        out.get_ref<Json::object_t &>().emplace_back(rule.key, jsonStyle(rule));
     return out;
 }
 
