@@ -31,8 +31,8 @@ void store(const at::Tensor &from, at::Tensor &cache, std::int64_t position, std
                             source + (b * from.stride(0) + h * from.stride(1) + t * from.stride(2)) * size, bytes);
 }
 
-// Dot products and weighted sums of float rows, eight lanes at a time (the compiler may not reorder a plain sum).
-template <typename T> float dot(const float *a, const T *b, std::int64_t width) {
+// Eight lanes at a time, since the compiler may not reorder a plain sum.
+template <typename T> [[gnu::always_inline]] inline float dot(const float *a, const T *b, std::int64_t width) {
     float sums[8] = {};
     std::int64_t i = 0;
     for (; i + 8 <= width; i += 8)
@@ -46,7 +46,7 @@ template <typename T> float dot(const float *a, const T *b, std::int64_t width) 
     return sum;
 }
 
-void softmax(float *scores, std::int64_t count) {
+[[gnu::always_inline]] inline void softmax(float *scores, std::int64_t count) {
     float largest = -std::numeric_limits<float>::infinity();
     for (std::int64_t s = 0; s < count; ++s)
         largest = std::max(largest, scores[s]);
@@ -71,7 +71,8 @@ struct OneToken {
 };
 
 // One query head of one sequence.
-template <typename T> void attendHead(const OneToken &a, std::int64_t b, std::int64_t head) {
+template <typename T>
+[[gnu::always_inline]] inline void attendHeadBody(const OneToken &a, std::int64_t b, std::int64_t head) {
     const std::int64_t width = a.q.size(3);
     const std::int64_t outWidth = a.values.size(3);
     const std::int64_t seen = a.end - a.first;
@@ -95,6 +96,25 @@ template <typename T> void attendHead(const OneToken &a, std::int64_t b, std::in
     for (std::int64_t i = 0; i < outWidth; ++i)
         out[i] = static_cast<T>(row[i]);
 }
+
+// The same, compiled for what the machine has.
+template <typename T> void attendHeadPlain(const OneToken &a, std::int64_t b, std::int64_t head) {
+    attendHeadBody<T>(a, b, head);
+}
+#if defined(__x86_64__)
+template <typename T>
+[[gnu::target("avx2,fma")]] void attendHeadWide(const OneToken &a, std::int64_t b, std::int64_t head) {
+    attendHeadBody<T>(a, b, head);
+}
+template <typename T> void attendHead(const OneToken &a, std::int64_t b, std::int64_t head) {
+    static const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    wide ? attendHeadWide<T>(a, b, head) : attendHeadPlain<T>(a, b, head);
+}
+#else
+template <typename T> void attendHead(const OneToken &a, std::int64_t b, std::int64_t head) {
+    attendHeadPlain<T>(a, b, head);
+}
+#endif
 
 void attendOne(const OneToken &a) {
     const std::int64_t heads = a.q.size(1);

@@ -41,14 +41,13 @@ public:
         ++m_steps;
     }
 
-    std::vector<ModuleTime> medians(const ModuleTree &tree) {
+    std::vector<ModuleTime> medians(const std::vector<std::string> &names) {
         std::vector<ModuleTime> out;
         for (Row &row : m_rows) {
             row.compute.resize(m_steps, 0.0);
             row.collective.resize(m_steps, 0.0);
-            const Module &module = tree.at(ModuleIndex(static_cast<std::size_t>(row.module)));
             ModuleTime time;
-            time.module = module.name.empty() ? module.className : module.name;
+            time.module = names.at(static_cast<std::size_t>(row.module));
             time.computeMs = medianOf(std::move(row.compute));
             time.collectiveMs = medianOf(std::move(row.collective));
             out.push_back(std::move(time));
@@ -92,7 +91,7 @@ public:
             prefill(repeat);
             steps(repeat);
         }
-        m_result.modules = m_times.medians(m_model.description.tree);
+        m_result.modules = m_times.medians(eventModuleNames(m_model));
         return std::move(m_result);
     }
 
@@ -206,6 +205,14 @@ void Decode::steps(int repeat) {
 }
 
 } // namespace
+
+std::vector<std::string> eventModuleNames(const ExecutionModel &model) {
+    std::vector<std::string> names;
+    for (const Module &module : model.description.tree.modules)
+        names.push_back(module.name.empty() ? module.className : module.name);
+    names.insert(names.end(), model.list.fusedNames.begin(), model.list.fusedNames.end());
+    return names;
+}
 
 DecodeResult decode(const ExecutionModel &model, const RunConfig &config, const RunClock &clock, RankPage page,
                     KeptLogits &logits, const DecodeCallbacks &callbacks) {

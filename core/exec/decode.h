@@ -32,6 +32,9 @@ struct DecodeCallbacks {
     std::function<void(int done, int all)> progress = [](int, int) {}; // decode steps
 };
 
+// Names of Event::module: the tree's modules, then the fused products.
+std::vector<std::string> eventModuleNames(const ExecutionModel &model);
+
 // Greedy decode of config.inputIds, config.repeat times. The first new token comes from the prefill; then follow
 // warmupTokens steps that are not counted and newTokens that are. Of all these tokens the first newTokens are the
 // result; end-of-sequence ids are not looked at. Ranks wait for each other before each step, outside of what is timed.

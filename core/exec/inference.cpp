@@ -90,7 +90,7 @@ void Inference::step(std::size_t index, std::int32_t token) {
         event.kind = collective ? EventKind::Collective : EventKind::Compute;
         event.token = token;
         event.layer = instruction.layer;
-        event.module = static_cast<std::int32_t>(instruction.module.value);
+        event.module = instruction.eventModule;
         event.op = m_ops[index];
         event.bytes = collective ? exchanged(instruction) : 0;
         m_page.push(event);
@@ -100,9 +100,11 @@ void Inference::step(std::size_t index, std::int32_t token) {
             count.bytes += event.bytes;
         }
     }
-    if (!m_keepsBuffers)
-        for (const int slot : instruction.lastUses)
-            m_execution.slot(slot).reset();
+    if (m_keepsBuffers)
+        return;
+    m_execution.scratch[index] = {};
+    for (const int slot : instruction.lastUses)
+        m_execution.slot(slot).reset();
 }
 
 // What this rank puts into a collective: the whole of a sum, its own chunk of a gathering.

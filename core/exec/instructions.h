@@ -17,6 +17,7 @@ namespace tpscope {
 
 enum class Step {
     Operation,        // a row of OpKind
+    FusedLinear,      // products of one input as one: out and parameters (the weights) in order
     AddBias,          // rowwise: the whole bias, once, after the all-reduce
     SplitInput,       // this rank's chunk of the last dimension
     DivideInput,      // by the number of ranks
@@ -39,6 +40,7 @@ struct Instruction {
     std::vector<int> parameters;          // into InstructionList::parameters, in the order of the operation's row
     std::int64_t width = 0;
     std::vector<int> lastUses;            // slots that nobody reads after this instruction
+    std::int32_t eventModule = -1;        // Event::module: the module, or a fused name behind the tree's
     bool isView = false;                  // looks at its input's memory in another shape, computes nothing
 };
 
@@ -46,12 +48,17 @@ struct InstructionList {
     std::vector<Instruction> instructions;
     std::vector<std::string> parameters; // full names; a tied parameter under the name of its source
     int slotCount = 0;
+    // Parameters that must lie behind one another in memory, by FusedLinear instruction; and what the fused products are
+    // called in events, "model.layers.0.self_attn.q_proj+k_proj+v_proj", numbered from ModuleTree::modules.size() on.
+    std::vector<std::vector<int>> together;
+    std::vector<std::string> fusedNames;
     int ids = Instruction::none;    // slot of the token ids [B, T]
     int logits = Instruction::none; // slot of the result
 };
 
 struct LoweringOptions {
     bool training = false; // with the steps that only gradients need
+    bool fuse = true;      // products of one input become one; never in training
 };
 
 // Errors: Unsupported (no description of the flow), CannotRun where transformers' forward raises whatever the shapes
@@ -60,5 +67,9 @@ struct LoweringOptions {
 // model and plan must outlive the list.
 Result<InstructionList> lower(const ModelDescription &model, const ResolvedPlan &plan, const ShardLayout &layout,
                               const LoweringOptions &options = {});
+
+// The list with products of one input made one (q, k and v; gate and up), where no bias, style or shape keeps them
+// apart. Part of lower().
+void fuseProducts(const ModelDescription &model, const ShardLayout &layout, InstructionList &list);
 
 } // namespace tpscope

@@ -84,6 +84,32 @@ void linear(const Instruction &instruction, Execution &execution) {
         at::mm_out(scratch.b, scratch.a, scratch.c);
 }
 
+// The weights lie behind one another, so one product gives all outputs side by side; each slot sees its columns.
+void fusedLinear(const Instruction &instruction, Execution &execution) {
+    const at::Tensor &x = execution.input(instruction, 0);
+    Execution::Scratch &scratch = execution.scratchOf(instruction);
+    if (!scratch.a.defined() || scratch.a.data_ptr() != x.data_ptr()) {
+        std::int64_t columns = 0;
+        for (std::size_t i = 0; i < instruction.parameters.size(); ++i)
+            columns += execution.parameter(instruction, i)->size(0);
+        const at::Tensor &first = *execution.parameter(instruction, 0);
+        const std::int64_t width = first.size(1);
+        scratch.a = x.reshape({-1, x.size(-1)});
+        scratch.b = at::empty({scratch.a.size(0), columns}, x.options());
+        scratch.c = first.as_strided({columns, width}, {width, 1}, first.storage_offset()).t();
+        std::vector<std::int64_t> shape = x.sizes().vec();
+        shape.back() = columns;
+        const at::Tensor all = scratch.b.view(shape);
+        std::int64_t begin = 0;
+        for (std::size_t i = 0; i < instruction.out.size(); ++i) {
+            const std::int64_t own = execution.parameter(instruction, i)->size(0);
+            execution.slot(instruction.out[i]) = all.narrow(-1, begin, own);
+            begin += own;
+        }
+    }
+    at::mm_out(scratch.b, scratch.a, scratch.c);
+}
+
 template <typename T> void normRow(const T *x, const T *weight, T *out, std::int64_t width, float eps) {
     std::array<float, 8> sums{};
     std::int64_t i = 0;
@@ -288,6 +314,7 @@ Kernel operationKernel(OpKind kind) {
 Kernel kernelOf(const Instruction &instruction) {
     switch (instruction.step) {
     case Step::Operation: return operationKernel(instruction.operation->kind);
+    case Step::FusedLinear: return fusedLinear;
     case Step::AddBias: return addBias;
     case Step::SplitInput: return splitInput;
     case Step::DivideInput: return divideInput;

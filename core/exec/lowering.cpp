@@ -43,7 +43,7 @@ public:
             m_sourceOf.emplace(tie.target, tie.source);
     }
 
-    InstructionList run();
+    InstructionList run(const ShardLayout &layout);
 
 private:
     // A call of one code object: its variables as slots, its plain arguments, the current elements of its loops.
@@ -85,13 +85,15 @@ private:
     InstructionList m_list;
 };
 
-InstructionList Lowering::run() {
+InstructionList Lowering::run(const ShardLayout &layout) {
     const auto &root = m_model.program(m_model.tree.root().forwardProgram);
     // Called with ids alone: masks, positions and cache are the executor's own.
     Slots arguments(root.inputs.size(), none);
     m_list.ids = arguments.at(0) = m_list.slotCount++;
     const Slots outputs = callModule(ModuleIndex(0), arguments, {});
     m_list.logits = outputs.at(0);
+    if (m_options.fuse && !m_options.training)
+        fuseProducts(m_model, layout, m_list);
     markLastUses();
     return std::move(m_list);
 }
@@ -296,6 +298,7 @@ Instruction &Lowering::emit(Step step, ModuleIndex module, Slots in) {
     Instruction instruction;
     instruction.step = step;
     instruction.module = module;
+    instruction.eventModule = static_cast<std::int32_t>(module.value);
     instruction.layer = layerOf(module);
     instruction.in = std::move(in);
     m_list.instructions.push_back(std::move(instruction));
@@ -333,7 +336,7 @@ Result<InstructionList> lower(const ModelDescription &model, const ResolvedPlan 
     if (!model.flowKnown())
         return fail(ErrorCode::Unsupported, "the forward of " + model.modelType + " is not described");
     try {
-        return Lowering(model, plan, layout, options).run();
+        return Lowering(model, plan, layout, options).run(layout);
     } catch (const CannotLower &stopped) {
         return tl::unexpected(stopped.error);
     }

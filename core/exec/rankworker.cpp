@@ -94,9 +94,9 @@ public:
 private:
     void enter(RankPhase phase, const std::string &message = {}, double fraction = -1.0);
     std::unique_ptr<ProcessGroup> meet(const RunConfig &config);
-    ShardedModel load(const RunConfig &config, const Subject &subject, const ShardLayout &layout);
-    void report(const RunConfig &config, const Subject &subject, const DecodeResult &result, const ShardedModel &shards,
-                int hooks);
+    ShardedModel load(const RunConfig &config, const Subject &subject, const ShardLayout &layout,
+                      const InstructionList &list);
+    void report(const RunConfig &config, const ExecutionModel &execution, const DecodeResult &result, int hooks);
     void writeLogits(const RunConfig &config, const KeptLogits &logits) const;
     void noteHook(ModuleIndex module);
 
@@ -129,11 +129,18 @@ std::unique_ptr<ProcessGroup> Worker::meet(const RunConfig &config) {
     return group;
 }
 
-ShardedModel Worker::load(const RunConfig &config, const Subject &subject, const ShardLayout &layout) {
+ShardedModel Worker::load(const RunConfig &config, const Subject &subject, const ShardLayout &layout,
+                          const InstructionList &list) {
     enter(RankPhase::Load, "each rank loads its shard");
     const std::int64_t start = m_clock.now();
     const WeightSource source = valueOf(WeightSource::open(subject.source, subject.model, config.seed));
-    ShardedModel shards = valueOf(ShardedModel::load(subject.model, layout, Rank(m_rank), source,
+    std::vector<std::vector<std::string>> together;
+    for (const auto &group : list.together) {
+        together.emplace_back();
+        for (const int parameter : group)
+            together.back().push_back(list.parameters[static_cast<std::size_t>(parameter)]);
+    }
+    ShardedModel shards = valueOf(ShardedModel::load(subject.model, layout, Rank(m_rank), source, together,
                                                      [this](const std::string &) {
                                                          m_page.status().beat.fetch_add(1, std::memory_order_relaxed);
                                                          if (m_outlet.stopWanted())
@@ -172,7 +179,7 @@ void Worker::run(const RunConfig &config) {
     const std::unique_ptr<ProcessGroup> group = meet(config);
     GradientHooks hooks(config.hooks, hookSites(subject.model, subject.plan, config.hooks), group.get(),
                         [this](ModuleIndex module) { noteHook(module); });
-    const ShardedModel shards = load(config, subject, layout);
+    const ShardedModel shards = load(config, subject, layout, list);
     enter(RankPhase::Hooks);
     hooks.loaded(shards);
     const ExecutionModel execution =
@@ -197,7 +204,7 @@ void Worker::run(const RunConfig &config) {
     if (logits.wanted && m_rank == 0)
         writeLogits(config, logits);
     if (m_rank == 0)
-        report(config, subject, result, shards, hooks.registered());
+        report(config, execution, result, hooks.registered());
     if (group)
         group->any(false); // the store lives with rank 0: nobody leaves before everybody is through
     enter(RankPhase::Done);
@@ -220,8 +227,7 @@ void Worker::writeLogits(const RunConfig &config, const KeptLogits &logits) cons
         throw Stopped{written.error()};
 }
 
-void Worker::report(const RunConfig &config, const Subject &subject, const DecodeResult &result,
-                    const ShardedModel &shards, int hooks) {
+void Worker::report(const RunConfig &config, const ExecutionModel &execution, const DecodeResult &result, int hooks) {
     json message{{"type", "result"},
                  {"output_ids", result.ids},
                  {"token_ms", result.tokenMs},
@@ -229,20 +235,18 @@ void Worker::report(const RunConfig &config, const Subject &subject, const Decod
                  {"collectives", json::object()},
                  {"hooks_registered", hooks},
                  {"modules", json::array()},
-                 {"module_names", json::array()},
+                 {"module_names", eventModuleNames(execution)},
                  {"versions", {{"torch", TORCH_VERSION}, {"gloo", "as in torch " TORCH_VERSION}}},
-                 {"attention", config.attention.empty() ? subject.model.attention : config.attention},
-                 {"dtype", torchName(subject.model.dtype)}};
+                 {"attention", execution.attention},
+                 {"dtype", torchName(execution.description.dtype)}};
     for (const auto &[kind, count] : result.collectives)
         if (count.count > 0)
             message["collectives"][kind] = {{"count", count.count}, {"bytes", count.bytes}};
     for (const ModuleTime &time : result.modules)
         message["modules"].push_back(
             {{"module", time.module}, {"compute_ms", time.computeMs}, {"collective_ms", time.collectiveMs}});
-    for (const Module &module : subject.model.tree.modules)
-        message["module_names"].push_back(module.name.empty() ? module.className : module.name);
     message["notes"] = {{"weights", m_random ? "random, seed " + std::to_string(config.seed) : "checkpoint"},
-                        {"shard_bytes_rank_0", std::to_string(shards.bytes())},
+                        {"shard_bytes_rank_0", std::to_string(execution.weights.bytes())},
                         {"bytes_read_rank_0", std::to_string(m_bytesRead)}};
     if (!m_outlet.hasLauncher())
         std::cout << message.dump() << std::endl;

@@ -18,22 +18,48 @@ std::optional<at::ScalarType> scalarType(DType dtype) {
     }
 }
 
+// The memory of matrices that lie behind one another, as a tensor each.
+std::unordered_map<std::string, at::Tensor> stack(const ShardLayout &layout, std::size_t rank,
+                                                  const std::vector<std::vector<std::string>> &together) {
+    std::unordered_map<std::string, at::Tensor> out;
+    for (const auto &group : together) {
+        std::int64_t rows = 0;
+        for (const std::string &name : group)
+            rows += layout.find(name)->localShapes[rank][0];
+        const ParameterShard &first = *layout.find(group.front());
+        const at::Tensor all = at::empty({rows, first.localShapes[rank][1]}, at::dtype(*scalarType(first.dtype)));
+        std::int64_t begin = 0;
+        for (const std::string &name : group) {
+            const std::int64_t own = layout.find(name)->localShapes[rank][0];
+            out.emplace(name, all.narrow(0, begin, own).detach());
+            begin += own;
+        }
+    }
+    return out;
+}
+
 } // namespace
 
 Result<ShardedModel> ShardedModel::load(const ModelDescription &model, const ShardLayout &layout, Rank rank,
                                         const WeightSource &source,
+                                        const std::vector<std::vector<std::string>> &together,
                                         const std::function<void(const std::string &)> &onTensor) {
     ShardedModel loaded;
     const auto index = static_cast<std::size_t>(rank.value);
-    for (const ParameterShard &shard : layout.parameters) {
-        onTensor(shard.name);
-        const auto type = scalarType(shard.dtype);
-        if (!type)
+    for (const ParameterShard &shard : layout.parameters)
+        if (!scalarType(shard.dtype))
             return fail(ErrorCode::Unsupported, "parameter " + shard.name + " is " +
                                                     std::string(torchName(shard.dtype)) +
                                                     ", which cannot be computed in");
-        LocalParameter local{shard.name, at::empty(shard.localShapes[index], at::dtype(*type)), shard.dim, {},
-                             shard.placement.kind != PlacementKind::PlainTensor};
+    const auto stacked = stack(layout, index, together);
+    for (const ParameterShard &shard : layout.parameters) {
+        onTensor(shard.name);
+        const auto place = stacked.find(shard.name);
+        LocalParameter local{shard.name,
+                             place != stacked.end() ? place->second
+                                                    : at::empty(shard.localShapes[index],
+                                                                at::dtype(*scalarType(shard.dtype))),
+                             shard.dim, {}, shard.placement.kind != PlacementKind::PlainTensor};
         IndexRanges ranges;
         if (shard.dim >= 0) {
             local.held = shard.held[index];

@@ -27,9 +27,11 @@ struct LocalParameter {
 class ShardedModel {
 public:
     // Copies this rank's shards, and nothing else, out of the source. onTensor is called before each, with its name.
+    // together: groups of matrices that shall lie behind one another in memory (equal local columns, one dtype).
     // Errors: those of WeightSource::readSlice, Unsupported for a dtype LibTorch cannot compute in.
     static Result<ShardedModel> load(const ModelDescription &model, const ShardLayout &layout, Rank rank,
                                      const WeightSource &source,
+                                     const std::vector<std::vector<std::string>> &together,
                                      const std::function<void(const std::string &)> &onTensor);
 
     const std::vector<LocalParameter> &parameters() const { return m_parameters; }

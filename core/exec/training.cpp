@@ -108,7 +108,7 @@ Result<TrainingResult> trainRank(const ModelDescription &model, const ResolvedPl
     if (!list)
         return tl::unexpected(list.error());
     GradientHooks hooks(request.hooks, hookSites(model, plan, request.hooks), group, [](ModuleIndex) {});
-    auto shards = ShardedModel::load(model, layout, Rank(group ? group->rank() : 0), weights, [](const auto &) {});
+    auto shards = ShardedModel::load(model, layout, Rank(group ? group->rank() : 0), weights, {}, [](const auto &) {});
     if (!shards)
         return tl::unexpected(shards.error());
     for (const LocalParameter &parameter : shards->parameters())

@@ -209,6 +209,7 @@ TrainingKernel trainingKernelOf(const Instruction &instruction) {
     case Step::SumInputGradient: return sumInputGradient;
     case Step::EnterHooked: return enterHooked;
     case Step::LeaveHooked: return leaveHooked;
+    case Step::FusedLinear: break; // never in a list with gradients
     }
     return nullptr;
 }

@@ -42,34 +42,76 @@ Pairing pairByConfiguredGroups(std::int64_t q, std::int64_t k, std::int64_t v, s
 
 enum class Use { Whole, Share, Neither };
 
-// Whether each rank's query heads use all of the key/value heads it holds, or only a share of them.
-struct KeyUse {
-    bool whole = true;
-    bool rightHeads = true;
+// What one rank's attention gives, and how it uses the key and value heads it holds.
+struct LocalHeads {
+    Channels output;
+    bool right = true;       // each query head met its own key and value head
+    bool wholeKeys = true;   // all query heads of each key head are here
+    bool wholeValues = true;
 };
 
-KeyUse useOf(const Channels &queries, const Channels &keys, std::int64_t perKey, std::int64_t groups,
-             std::int64_t headDim) {
-    KeyUse use;
-    const std::int64_t count = width(queries) / headDim;
-    std::vector<std::int64_t> used(static_cast<std::size_t>(width(keys) / headDim), 0);
-    for (std::int64_t i = 0; i < count; ++i) {
-        const auto local = static_cast<std::size_t>(std::min<std::int64_t>(
-            i / perKey, static_cast<std::int64_t>(used.size()) - 1));
-        const std::int64_t query = headAt(queries, i, headDim);
-        const std::int64_t key = headAt(keys, static_cast<std::int64_t>(local), headDim);
-        use.rightHeads = use.rightHeads && query >= 0 && key >= 0 && query / groups == key;
-        ++used[local];
+LocalHeads meet(const Channels &queries, const Channels &keys, const Channels &values, const Pairing &pairing,
+                std::int64_t groups, std::int64_t headDim) {
+    LocalHeads local;
+    const auto count = [&](const Channels &channels) { return width(channels) / headDim; };
+    std::vector<std::int64_t> keyUses(static_cast<std::size_t>(count(keys)), 0);
+    std::vector<std::int64_t> valueUses(static_cast<std::size_t>(count(values)), 0);
+    for (std::int64_t i = 0; i < pairing.heads; ++i) {
+        const std::int64_t key = std::min(i / pairing.queriesPerKey, count(keys) - 1);
+        const std::int64_t value = std::min(i / pairing.queriesPerValue, count(values) - 1);
+        const std::int64_t query = headAt(queries, std::min(i, count(queries) - 1), headDim);
+        const bool right = query >= 0 && headAt(keys, key, headDim) == query / groups &&
+                           headAt(values, value, headDim) == query / groups;
+        append(local.output, right ? Interval{query * headDim, (query + 1) * headDim}
+                                   : broken(i * headDim, (i + 1) * headDim));
+        local.right = local.right && right;
+        ++keyUses[static_cast<std::size_t>(key)];
+        ++valueUses[static_cast<std::size_t>(value)];
     }
-    use.whole = std::ranges::all_of(used, [&](std::int64_t n) { return n == groups; });
-    return use;
+    const auto whole = [&](std::int64_t uses) { return uses == groups; };
+    local.wholeKeys = local.right && std::ranges::all_of(keyUses, whole);
+    local.wholeValues = local.right && std::ranges::all_of(valueUses, whole);
+    return local;
 }
 
-Use gradientUse(bool whole, const Layout &queries, const Layout &keys) {
+// All ranks together.
+struct HeadsMet {
+    bool fails = false;
+    bool right = true;
+    bool wholeKeys = true;
+    bool wholeValues = true;
+    std::vector<Channels> output;
+};
+
+HeadsMet meetEverywhere(const Layout &q, const Layout &k, const Layout &v, bool byCounts, std::int64_t groups,
+                        std::int64_t headDim) {
+    HeadsMet met;
+    const bool alike = q.isSame() && k.isSame() && v.isSame();
+    for (int r = 0; r < q.ranks(); ++r) {
+        if (alike && r > 0) {
+            met.output.push_back(met.output.front());
+            continue;
+        }
+        const std::int64_t nq = q.width(r) / headDim, nk = k.width(r) / headDim, nv = v.width(r) / headDim;
+        const Pairing pairing = byCounts ? pairByLocalCounts(nq, nk, nv) : pairByConfiguredGroups(nq, nk, nv, groups);
+        if (!pairing.heads) {
+            met.fails = true;
+            return met;
+        }
+        LocalHeads local = meet(q.at(r), k.at(r), v.at(r), pairing, groups, headDim);
+        met.right = met.right && local.right;
+        met.wholeKeys = met.wholeKeys && local.wholeKeys;
+        met.wholeValues = met.wholeValues && local.wholeValues;
+        met.output.push_back(std::move(local.output));
+    }
+    return met;
+}
+
+Use gradientUse(bool whole, bool right, const Layout &queries, const Layout &keys) {
     if (whole)
         return Use::Whole;
     // Every rank has every key head, and the query heads are dealt out: the ranks' shares add up.
-    return keys.isFull() && queries.isPartition() ? Use::Share : Use::Neither;
+    return right && keys.isFull() && queries.isPartition() ? Use::Share : Use::Neither;
 }
 
 GradientKind gradientOf(Use use, const GradientKind &kind, int cause) {
@@ -101,47 +143,47 @@ Value FlowRun::attend(std::string_view label, const Values &in, const Frame &fra
     for (const auto &[value, role] : roles)
         for (FlowSide &s : side(*value, role, frame.self))
             sides.push_back(std::move(s));
-
     Value y = q;
     y.headDim = std::max<std::int64_t>(1, q.headDim);
     y.wrong = q.wrong || k.wrong || v.wrong;
-    bool wholeKeys = true, wholeValues = true, rightHeads = true;
-    const bool alike = q.layout.isSame() && k.layout.isSame() && v.layout.isSame();
-    for (int r = 0; r < (alike ? 1 : m_tp); ++r) {
-        const std::int64_t nq = q.layout.width(r) / y.headDim;
-        const std::int64_t nk = k.layout.width(r) / y.headDim;
-        const std::int64_t nv = v.layout.width(r) / y.headDim;
-        const Pairing pairing = byCounts ? pairByLocalCounts(nq, nk, nv) : pairByConfiguredGroups(nq, nk, nv, groups);
-        if (!pairing.heads)
-            return fails(FlowCause::HeadCounts, frame.self, label, std::move(sides));
-        const KeyUse keys = useOf(q.layout.at(r), k.layout.at(r), pairing.queriesPerKey, groups, y.headDim);
-        const KeyUse values = useOf(q.layout.at(r), v.layout.at(r), pairing.queriesPerValue, groups, y.headDim);
-        wholeKeys = wholeKeys && keys.whole;
-        wholeValues = wholeValues && values.whole;
-        rightHeads = rightHeads && keys.rightHeads && values.rightHeads && pairing.heads == nq;
-        if (pairing.heads > nq)
-            y.layout = pairing.heads == nk * groups ? k.layout : v.layout;
+    const HeadsMet met = meetEverywhere(q.layout, k.layout, v.layout, byCounts, groups, y.headDim);
+    if (met.fails)
+        return fails(FlowCause::HeadCounts, frame.self, label, std::move(sides));
+    if (!met.right) {
+        y.layout = Layout::of(q.layout.extent(), met.output);
+        y.brokenBy = -1;
+        for (const Value *value : {&q, &k, &v})
+            y.brokenBy = std::max(y.brokenBy, value->brokenBy);
+        if (y.brokenBy < 0)
+            y.brokenBy = suspect(FlowCause::HeadsApart, frame.self, label, sides);
     }
-    if (!rightHeads)
-        spoil(y, FlowCause::HeadsApart, frame.self, label, sides);
     joinScales(y, q, k, v, label, frame);
     y.requiresGradient = q.requiresGradient || k.requiresGradient || v.requiresGradient;
     y.gradient = newSlot();
-    if (needsGradients())
-        m_tape.record([=, this, out = y.gradient, slots = std::array{q.gradient, k.gradient, v.gradient},
-                       keyUse = gradientUse(wholeKeys, q.layout, k.layout),
-                       valueUse = gradientUse(wholeValues, q.layout, v.layout), module = frame.self,
-                       operation = std::string(label)](GradientTape &tape) {
-            const GradientKind kind = tape.at(out);
-            if (kind.none())
-                return;
-            const bool shared = keyUse != Use::Whole || valueUse != Use::Whole;
-            const int cause = shared ? suspect(FlowCause::SharedHeads, module, operation, sides) : -1;
-            tape.add(slots[0], kind);
-            tape.add(slots[1], gradientOf(keyUse, kind, cause));
-            tape.add(slots[2], gradientOf(valueUse, kind, cause));
-        });
+    attentionGradient(y, in, {met.right, met.wholeKeys, met.wholeValues}, label, std::move(sides), frame.self);
     return y;
+}
+
+void FlowRun::attentionGradient(const Value &y, const Values &in, const std::array<bool, 3> &met,
+                                std::string_view label, std::vector<FlowSide> sides, ModuleIndex module) {
+    if (!needsGradients())
+        return;
+    const auto [right, wholeKeys, wholeValues] = met;
+    const Use keys = gradientUse(wholeKeys, right, in[0].layout, in[1].layout);
+    const Use values = gradientUse(wholeValues, right, in[0].layout, in[2].layout);
+    const bool shared = keys != Use::Whole || values != Use::Whole;
+    if (!shared)
+        sides.clear(); // nothing will be told
+    m_tape.record([=, this, out = y.gradient, q = in[0].gradient, k = in[1].gradient, v = in[2].gradient,
+                   operation = std::string(label), isRight = right](GradientTape &tape) {
+        const GradientKind kind = tape.at(out);
+        if (kind.none())
+            return;
+        const int cause = shared ? suspect(FlowCause::SharedHeads, module, operation, sides) : -1;
+        tape.add(q, isRight ? kind : GradientKind::wrongBecause(cause));
+        tape.add(k, gradientOf(keys, kind, cause));
+        tape.add(v, gradientOf(values, kind, cause));
+    });
 }
 
 void FlowRun::joinScales(Value &y, const Value &q, const Value &k, const Value &v, std::string_view label,

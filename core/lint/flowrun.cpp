@@ -58,7 +58,7 @@ void FlowRun::judgeOutput(const Values &outputs) {
     Frame frame;
     frame.self = producer;
     if (!logits.layout.isFull())
-        spoil(logits, FlowCause::PartOfOutput, producer, "output", side(logits, "output", producer));
+        misfit(logits, logits, FlowCause::PartOfOutput, producer, "output", side(logits, "output", producer));
     else if (logits.partial())
         spoilPartial(logits, logits, "output", frame);
     else if (logits.power != 0)
@@ -74,8 +74,10 @@ void FlowRun::judgeGradients(FlowResult &result) {
             continue;
         for (int s = 0; s < gradient.sums; ++s)
             gradient.final = allReduced(gradient.final);
+        if (result.wrongOutput) // another loss has other gradients
+            gradient.final = GradientKind::wrongBecause(-1);
         result.gradients.push_back(gradient);
-        if (gradient.final.right())
+        if (gradient.final.right() || result.wrongOutput)
             continue;
         const std::string &name = m_index.parameterNames()[i];
         const std::size_t dot = name.rfind('.');
@@ -220,6 +222,15 @@ void FlowRun::spoil(Value &value, FlowCause cause, ModuleIndex module, std::stri
                     std::vector<FlowSide> sides, std::string_view parameter) {
     report(cause, module, operation, std::move(sides), parameter);
     value.wrong = true;
+}
+
+void FlowRun::misfit(Value &value, const Value &misfitting, FlowCause cause, ModuleIndex module,
+                     std::string_view operation, std::vector<FlowSide> sides) {
+    if (misfitting.brokenBy < 0)
+        return spoil(value, cause, module, operation, std::move(sides));
+    confirm(misfitting.brokenBy);
+    value.wrong = true;
+    value.brokenBy = -1;
 }
 
 int FlowRun::suspect(FlowCause cause, ModuleIndex module, std::string_view operation, std::vector<FlowSide> sides) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -80,6 +81,8 @@ private:
     Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Value viewHeads(std::string_view label, const Value &x, const Frame &frame);
     Value attend(std::string_view label, const Values &in, const Frame &frame);
+    void attentionGradient(const Value &y, const Values &in, const std::array<bool, 3> &met, std::string_view label,
+                           std::vector<FlowSide> sides, ModuleIndex module);
     void joinScales(Value &y, const Value &q, const Value &k, const Value &v, std::string_view label,
                     const Frame &frame);
     Values select(const Operation &operation, const Values &in, const Frame &frame);
@@ -104,6 +107,9 @@ private:
                 std::string_view parameter = {});
     void spoil(Value &value, FlowCause cause, ModuleIndex module, std::string_view operation,
                std::vector<FlowSide> sides, std::string_view parameter = {});
+    // The layout of a value does not fit: its own fault, or that of what broke it before.
+    void misfit(Value &value, const Value &misfitting, FlowCause cause, ModuleIndex module,
+                std::string_view operation, std::vector<FlowSide> sides);
     int suspect(FlowCause cause, ModuleIndex module, std::string_view operation, std::vector<FlowSide> sides);
     void confirm(int finding);
     // A value off by a factor is used where that matters.

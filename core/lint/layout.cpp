@@ -31,20 +31,40 @@ std::int64_t width(const Channels &channels) {
     return sum;
 }
 
+void append(Channels &channels, Interval interval) {
+    if (interval.size() <= 0)
+        return;
+    if (!channels.empty() && channels.back().end == interval.begin)
+        channels.back().end = interval.end;
+    else
+        channels.push_back(interval);
+}
+
 Channels slice(const Channels &channels, std::int64_t begin, std::int64_t end) {
     Channels out;
     std::int64_t position = 0;
     for (const Interval &interval : channels) {
         const std::int64_t first = std::max(begin, position);
         const std::int64_t last = std::min(end, position + interval.size());
-        if (first < last) {
-            const Interval part{interval.begin + first - position, interval.begin + last - position};
-            if (!out.empty() && out.back().end == part.begin)
-                out.back().end = part.end;
-            else
-                out.push_back(part);
-        }
+        append(out, {interval.begin + first - position, interval.begin + last - position});
         position += interval.size();
+    }
+    return out;
+}
+
+// Twice as far below zero as the position, so that intervals of different places never touch or overlap.
+Interval broken(std::int64_t begin, std::int64_t end) { return {-2 * end - 1, -2 * end - 1 + (end - begin)}; }
+
+Channels commonChannels(const Channels &a, const Channels &b) {
+    const std::int64_t wide = std::max(width(a), width(b));
+    Channels out;
+    for (std::int64_t position = 0; position < wide;) {
+        const Channels left = width(a) == 1 ? a : slice(a, position, wide);
+        const Channels right = width(b) == 1 ? b : slice(b, position, wide);
+        const std::int64_t run = std::min({left.front().size(), right.front().size(), wide - position});
+        const bool same = left.front().begin == right.front().begin;
+        append(out, same ? Interval{left.front().begin, left.front().begin + run} : broken(position, position + run));
+        position += run;
     }
     return out;
 }

@@ -11,12 +11,19 @@
 namespace tpscope {
 
 // The channels one rank holds of a dimension, as global ids in storage order. Neighbouring intervals are merged; an
-// id may occur twice. No interval is empty; no intervals: the rank holds nothing.
+// id may occur twice. No interval is empty; no intervals: the rank holds nothing. Negative ids: broken channels, which
+// hold nothing that one rank alone would compute.
 using Channels = std::vector<Interval>;
 
 std::int64_t width(const Channels &channels);
 // Positions [begin, end) of what is stored.
 Channels slice(const Channels &channels, std::int64_t begin, std::int64_t end);
+void append(Channels &channels, Interval interval); // merges it with the last one where they touch
+// The broken channels that stand at positions [begin, end).
+Interval broken(std::int64_t begin, std::int64_t end);
+// What an elementwise operation gives: channels both hold at a position, broken ones elsewhere. A single channel is
+// broadcast. Widths are equal, or one of them is 1.
+Channels commonChannels(const Channels &a, const Channels &b);
 
 // Who holds which channels of a dimension of `extent` channels: replicated, sharded, uneven, empty, strided and broken
 // layouts are one type. A value, cheap to copy; immutable. Made of nothing (the default) it stands for "not tracked".

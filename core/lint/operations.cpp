@@ -84,15 +84,17 @@ Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, cons
     Value y = a.layout.isFull() ? a : b;
     y.wrong = a.wrong || b.wrong;
     y.requiresGradient = a.requiresGradient || b.requiresGradient;
-    if (!a.layout.sameWidths(b.layout)) {
-        // torch broadcasts a single channel over the others.
-        for (int r = 0; r < m_tp; ++r)
+    if (!(a.layout == b.layout)) {
+        std::vector<Channels> common;
+        for (int r = 0; r < m_tp; ++r) {
             if (a.layout.width(r) != b.layout.width(r) && a.layout.width(r) != 1 && b.layout.width(r) != 1)
                 return fails(FlowCause::OperandWidth, frame.self, label, std::move(sides));
-        spoil(y, FlowCause::OperandChannels, frame.self, label, sides);
-        y.layout = a.layout.width(0) >= b.layout.width(0) ? a.layout : b.layout;
-    } else if (!(a.layout == b.layout)) {
-        spoil(y, FlowCause::OperandChannels, frame.self, label, sides);
+            common.push_back(commonChannels(a.layout.at(r), b.layout.at(r)));
+        }
+        y.layout = Layout::of(a.layout.extent(), std::move(common));
+        y.brokenBy = a.brokenBy >= 0   ? a.brokenBy
+                     : b.brokenBy >= 0 ? b.brokenBy
+                                       : suspect(FlowCause::OperandChannels, frame.self, label, sides);
     }
     const bool product = kind == OpKind::Multiply;
     y.contracted = a.partial() ? a.contracted : b.contracted;
@@ -106,8 +108,11 @@ Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, cons
 
     if (needsGradients()) {
         y.gradient = newSlot();
-        m_tape.record([out = y.gradient, left = a.gradient, right = b.gradient](GradientTape &tape) {
-            const GradientKind kindOfOut = tape.at(out);
+        m_tape.record([out = y.gradient, left = a.gradient, right = b.gradient,
+                       cause = a.layout == b.layout ? -1 : y.brokenBy](GradientTape &tape) {
+            GradientKind kindOfOut = tape.at(out);
+            if (cause >= 0 && !kindOfOut.none())
+                kindOfOut = GradientKind::wrongBecause(cause);
             tape.add(left, kindOfOut);
             tape.add(right, kindOfOut);
         });

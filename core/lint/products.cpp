@@ -20,7 +20,8 @@ std::optional<FlowRun::Operand> FlowRun::operand(std::string_view name, const Fr
     const Placement &placement = parameter->placement;
     if (placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard) {
         const std::int64_t extent = shape[static_cast<std::size_t>(placement.dim)];
-        const Layout cut = chunked(extent, placement.splitFactor);
+        // DTensor brings a strided weight into the plain chunks that its input claims, or gives its output.
+        const Layout cut = chunked(extent, frame.own == OwnTensors::Distributed ? 1 : placement.splitFactor);
         if (placement.dim + 1 == static_cast<int>(shape.size()))
             out.columns = cut;
         else if (placement.dim + 2 == static_cast<int>(shape.size()))
@@ -73,7 +74,7 @@ Value FlowRun::linear(const Operation &operation, std::string_view label, const 
     y.origin = frame.self;
     y.layout = claimed ? full(weight->rows.extent()) : weight->rows;
     if (!(x.layout == columns))
-        spoil(y, FlowCause::InputChannels, frame.self, label, std::move(sides));
+        misfit(y, x, FlowCause::InputChannels, frame.self, label, std::move(sides));
     if (x.partial() && (bias || !columns.isFull()))
         spoilPartial(y, x, label, frame);
     if (!columns.isFull())
@@ -181,9 +182,9 @@ Value FlowRun::norm(const Operation &operation, std::string_view label, const Va
     if (x.partial())
         spoilPartial(y, x, label, frame);
     else if (claimed && !weight->columns.isFull() && !x.layout.isSame())
-        spoil(y, FlowCause::InputChannels, frame.self, label, std::move(sides)); // pieces of different ranks are joined
+        misfit(y, x, FlowCause::InputChannels, frame.self, label, std::move(sides)); // joins pieces of different ranks
     else if (x.headDim == 0 && !x.layout.isFull())
-        spoil(y, FlowCause::WholeNorm, frame.self, label, std::move(sides));
+        misfit(y, x, FlowCause::WholeNorm, frame.self, label, std::move(sides));
     y.requiresGradient = x.requiresGradient || trains(weight->parameter->id);
     y.gradient = newSlot();
     normGradient(x, y, *weight);

@@ -162,7 +162,7 @@ Value FlowRun::reduce(ModuleIndex module, const Value &value) {
             if (value.layout.width(r) != value.layout.width(0))
                 return fails(FlowCause::ReducedParts, module, "all-reduce", std::move(sides));
         Value y = value;
-        spoil(y, FlowCause::ReducedParts, module, "all-reduce", std::move(sides));
+        misfit(y, value, FlowCause::ReducedParts, module, "all-reduce", std::move(sides));
         y.contracted = Layout();
         y.origin = module;
         return y;
@@ -202,7 +202,7 @@ Value FlowRun::gather(ModuleIndex module, const Value &value) {
         return fails(FlowCause::GatherWidth, module, "all-gather", std::move(sides));
     Value y = value;
     if (!(value.layout == expected))
-        spoil(y, FlowCause::GatherChannels, module, "all-gather", std::move(sides));
+        misfit(y, value, FlowCause::GatherChannels, module, "all-gather", std::move(sides));
     y.layout = full(value.layout.extent());
     y.origin = module;
     y.gradient = newSlot();

@@ -28,7 +28,8 @@ struct Value {
     bool slidingMask = false;      // a mask of a sliding window
     bool requiresGradient = false; // some trainable parameter lies before it
     int gradient = -1;      // its slot in the gradient table; identity operations share one
-    int pending = -1;       // finding that is true only if its scale does harm (see FlowRun)
+    int pending = -1;       // finding that is true only if the scale does harm (see FlowRun)
+    int brokenBy = -1;      // finding that is true only if the broken channels are used
     std::optional<ModuleIndex> origin; // the module that gave it its layout
 
     bool partial() const { return contracted.tracked(); }

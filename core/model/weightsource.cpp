@@ -43,6 +43,14 @@ std::string describeTensor(DType dtype, const Shape &shape) {
     return std::string(safetensorsName(dtype)) + " " + shortened(toText(shape), 80);
 }
 
+// False when the bytes of the shape cannot be counted in 63 bits: a config of absurd sizes.
+bool isCountable(const Parameter &parameter) {
+    auto bytes = static_cast<std::int64_t>(elementSize(parameter.dtype));
+    return std::ranges::none_of(parameter.shape, [&](std::int64_t size) {
+        return size < 0 || __builtin_mul_overflow(bytes, size, &bytes);
+    });
+}
+
 // A slice as runs of consecutive elements: `outer` times each range, `inner` elements an index.
 struct Runs {
     std::uint64_t outer = 1;
@@ -105,6 +113,11 @@ Result<void> WeightSource::addParameters(const ModelDescription &model) {
     for (const Module &module : model.tree.modules)
         for (const Parameter &parameter : module.parameters) {
             const std::string name = fullName(module, parameter);
+            if (!isCountable(parameter))
+                return fail(ErrorCode::BadInput,
+                            "parameter " + inQuotes(name) + " " + toText(parameter.shape) +
+                                " is larger than any machine",
+                            Location{model.config.fileName()});
             Origin origin;
             origin.shape = parameter.shape;
             origin.dtype = parameter.dtype;

@@ -44,7 +44,7 @@ public:
         if (isBlockForm(value, m_text))
             return replaceBlock(key, value, scalar);
         if (value.begin == value.end)
-            return fillEmpty(key, value, scalar);
+            return fillEmpty(mappingOf(pair->key), key, value, scalar);
         return replaceNode(pair->value, scalar);
     }
 
@@ -98,6 +98,14 @@ private:
         return std::nullopt;
     }
 
+    YamlIndex mappingOf(YamlIndex key) const {
+        YamlIndex mapping = 0;
+        for (YamlIndex i = 0; i < key; ++i)
+            if (std::ranges::find(m_tree->nodes[i].children, key) != m_tree->nodes[i].children.end())
+                mapping = i;
+        return mapping;
+    }
+
     // Replaces a node by one scalar. What others refer to by alias moves to the first of them with its anchor.
     TextEdit replaceNode(YamlIndex index, const std::string &scalar) const {
         const YamlNode &node = m_tree->nodes[index];
@@ -121,16 +129,16 @@ private:
         return {colon + 1, value.end - colon - 1, " " + scalar + std::string(gap)};
     }
 
-    TextEdit fillEmpty(const YamlNode &key, const YamlNode &value, const std::string &scalar) const {
+    TextEdit fillEmpty(YamlIndex mapping, const YamlNode &key, const YamlNode &value,
+                       const std::string &scalar) const {
         if (value.begin > key.end)
             return {value.begin, 0, " " + scalar};
-        const std::size_t column = columnOf(m_text, key.outer);
-        const std::size_t mark = m_text.find_last_not_of(" \t", key.outer == 0 ? 0 : key.outer - 1);
-        const bool explicitKey = mark != std::string_view::npos && mark < key.outer && m_text[mark] == '?';
-        // "? key" in a block mapping has its value on a line of its own, elsewhere ": value" follows.
-        if (explicitKey && lineEnd(m_text, mark) == lineEnd(m_text, key.outer))
-            return {value.begin, 0, lineBreak(m_text) + std::string(column - (key.outer - mark), ' ') + ": " + scalar};
-        return {value.begin, 0, ": " + scalar};
+        // "? key" in a block mapping has its value on a line of its own, in a flow mapping ": value" follows.
+        const std::size_t mark = explicitKeyMark(m_text, key.outer);
+        if (mark == std::string_view::npos || m_tree->nodes[mapping].flow)
+            return {value.begin, 0, ": " + scalar};
+        return {lineEnd(m_text, value.begin), 0,
+                lineBreak(m_text) + std::string(columnOf(m_text, mark), ' ') + ": " + scalar};
     }
 
     // "key: style" quoted like the last pair of the mapping; like JSON where the document is.

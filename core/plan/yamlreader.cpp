@@ -3,6 +3,7 @@
 // of nulls are those of the next token, a lone CR is no line end, a byte-order mark is not counted in offsets (bytes).
 #include <algorithm>
 #include <istream>
+#include <optional>
 #include <streambuf>
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
@@ -57,6 +58,9 @@ public:
     void OnSequenceEnd() override { close(); }
     void OnMapEnd() override { close(); }
 
+    // Where a line of a block mapping has no ":", if one has none.
+    std::optional<std::size_t> loneKey() const { return m_loneKey; }
+
 private:
     YamlNode &add(const YAML::Mark &mark, YAML::anchor_t anchor, YamlNode::Kind kind) {
         const YamlIndex index = m_tree.nodes.size();
@@ -91,7 +95,7 @@ private:
         YamlNode &node = m_tree.nodes[index];
         if (node.kind == YamlNode::Kind::Mapping)
             for (std::size_t i = 0; i + 1 < node.children.size(); i += 2)
-                placeNull(m_tree.nodes[node.children[i]], m_tree.nodes[node.children[i + 1]]);
+                placeNull(m_tree.nodes[node.children[i]], m_tree.nodes[node.children[i + 1]], node.flow);
         std::size_t end = node.begin;
         if (!node.children.empty())
             end = std::max(end, m_tree.nodes[node.children.back()].end);
@@ -107,15 +111,19 @@ private:
     }
 
     // Where the null behind a key is written, or would be.
-    void placeNull(YamlNode &key, YamlNode &value) {
+    void placeNull(YamlNode &key, YamlNode &value, bool flow) {
         if (key.kind == YamlNode::Kind::Null)
             key.end = key.begin + nullLength(m_text, key.begin);
         if (value.kind != YamlNode::Kind::Null)
             return;
         value.outer = value.begin = value.end = key.end;
         const std::size_t colon = skipSpace(m_text, key.end);
-        if (colon >= m_text.size() || m_text[colon] != ':')
+        if (colon >= m_text.size() || m_text[colon] != ':') {
+            // yaml-cpp takes a last line without colon for a key.
+            if (!flow && !m_loneKey && explicitKeyMark(m_text, key.outer) == std::string_view::npos)
+                m_loneKey = key.begin;
             return;
+        }
         value.outer = value.begin = value.end = colon + 1;
         const std::size_t outer = skipSpace(m_text, colon + 1);
         const std::size_t written = skipProperties(m_text, outer);
@@ -140,6 +148,7 @@ private:
     std::size_t m_base; // bytes before the parser's offset 0
     std::vector<YamlIndex> m_open;
     std::vector<YamlIndex> m_anchors;
+    std::optional<std::size_t> m_loneKey;
 };
 
 // A view of the text as a stream, without a copy. Lone CRs are turned into LFs beforehand.
@@ -192,6 +201,9 @@ Result<YamlTree> readYaml(const std::string &text, const std::string &fileName) 
             return fail(ErrorCode::BadInput, "a second YAML document begins here; a plan is one document",
                         TextPlaces(text).location(fileName, at));
         }
+        if (const auto at = builder.loneKey())
+            return fail(ErrorCode::BadInput, "not valid YAML: this line has no \":\" between a pattern and its style",
+                        TextPlaces(text).location(fileName, *at));
     } catch (const YAML::Exception &error) {
         return tl::unexpected(syntaxError(text, fileName, error, base));
     } catch (const std::exception &error) {

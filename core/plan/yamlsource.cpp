@@ -213,6 +213,12 @@ std::size_t nullLength(std::string_view text, std::size_t at) {
     return 0;
 }
 
+std::size_t explicitKeyMark(std::string_view text, std::size_t at) {
+    const std::size_t before = at == 0 ? std::string_view::npos : text.find_last_not_of(" \t\r\n", at - 1);
+    return before != std::string_view::npos && before + 1 < at && text[before] == '?' ? before
+                                                                                     : std::string_view::npos;
+}
+
 std::size_t columnOf(std::string_view text, std::size_t at) {
     std::size_t start = std::min(at, text.size());
     while (start > 0 && !isLineEnd(text[start - 1]))

@@ -42,6 +42,8 @@ std::size_t skipProperties(std::string_view text, std::size_t at, bool anchor = 
 std::size_t scalarEnd(std::string_view text, std::size_t at, std::string_view value);
 // Length of null's spelling (~, null, Null, NULL) at `at`; 0 when there is none.
 std::size_t nullLength(std::string_view text, std::size_t at);
+// Offset of the "?" that makes the node at `at` an explicit key; npos: there is none.
+std::size_t explicitKeyMark(std::string_view text, std::size_t at);
 // Bytes from the start of at's line to at.
 std::size_t columnOf(std::string_view text, std::size_t at);
 // One behind the last character of at's line, before its line end.

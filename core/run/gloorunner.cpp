@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "run/launcher.h"
+#include "run/predictedgraphs.h"
 #include "run/rankchannel.h"
 #include "run/rankrequest.h"
 
@@ -123,7 +124,11 @@ Result<RunTrace> Collector::trace() {
             std::to_string(config.tp) + (config.threads > 1 ? " ranks of " + std::to_string(config.threads) + " threads"
                                                             : std::string(" ranks")) +
             " on " + std::to_string(cores) + (cores == 1 ? " core" : " cores");
-    trace.statements.push_back("native executor: nothing is compiled, so nothing was launched as a graph");
+    // Nothing is compiled here. What torch.compile would make of the model stands beside the times, as a prediction.
+    if (auto graphs = predictedGraphs(m_input.model, m_input.plan, config.hooks, config.upstream,
+                                      config.recompileLimit))
+        trace.graphs = std::move(*graphs);
+    trace.statements.push_back("native executor: nothing is compiled, no graph was launched; graph numbers are predicted");
     trace.statements.push_back("gradient-sync hooks are not on the path of a decode without gradients; no effect of "
                                "theirs on its latency is to be expected here");
     for (RankTrace &rank : m_events)

@@ -80,8 +80,8 @@ std::vector<std::string> environmentOf(const LaunchOptions &options, int rank, i
 
 // A rank while it runs, and what went wrong with it.
 struct Running {
-    Running(ChildProcess started, RankPage shared) : process(std::move(started)), page(shared) {}
-    ChildProcess process;
+    Running(RankProcess started, RankPage shared) : process(std::move(started)), page(shared) {}
+    RankProcess process;
     RankPage page;
     std::uint64_t eventsRead = 0;
     std::uint64_t beat = 0;
@@ -153,7 +153,7 @@ Result<void> Launch::start(const nlohmann::json &request) {
         if (rank == 0)
             start.inherited.push_back(listening->get());
         start.group = m_group;
-        auto process = ChildProcess::start(start);
+        auto process = RankProcess::start(start);
         if (!process)
             return tl::unexpected(process.error());
         if (m_group == 0)

@@ -108,11 +108,11 @@ std::string ProcessEnd::text() const {
     return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
 }
 
-Result<ChildProcess> ChildProcess::start(const ProcessStart &start) {
+Result<RankProcess> RankProcess::start(const ProcessStart &start) {
     int sockets[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
         return systemError("cannot make a socket for a rank", errno);
-    ChildProcess child;
+    RankProcess child;
     child.m_frames = OwnedFd(sockets[0]);
     OwnedFd childFrames(sockets[1]);
     int pipe[2];
@@ -137,18 +137,18 @@ Result<ChildProcess> ChildProcess::start(const ProcessStart &start) {
     return child;
 }
 
-ChildProcess::ChildProcess(ChildProcess &&other) noexcept
+RankProcess::RankProcess(RankProcess &&other) noexcept
     : m_pid(std::exchange(other.m_pid, -1)), m_frames(std::move(other.m_frames)), m_output(std::move(other.m_output)),
       m_reader(std::move(other.m_reader)), m_tail(std::move(other.m_tail)), m_end(other.m_end) {}
 
-ChildProcess::~ChildProcess() {
+RankProcess::~RankProcess() {
     kill();
     if (m_pid > 0 && !m_end)
         while (::waitpid(m_pid, nullptr, 0) < 0 && errno == EINTR) {
         }
 }
 
-bool ChildProcess::send(const nlohmann::json &message, std::chrono::milliseconds patience) {
+bool RankProcess::send(const nlohmann::json &message, std::chrono::milliseconds patience) {
     const std::string frame = encodeFrame(message);
     std::size_t sent = 0;
     while (m_frames && sent < frame.size()) {
@@ -166,7 +166,7 @@ bool ChildProcess::send(const nlohmann::json &message, std::chrono::milliseconds
     return sent == frame.size();
 }
 
-Result<std::vector<nlohmann::json>> ChildProcess::receive() {
+Result<std::vector<nlohmann::json>> RankProcess::receive() {
     if (m_frames && !drain(m_frames.get(), [&](std::span<const char> bytes) { m_reader.feed(bytes); }))
         m_frames.reset();
     std::vector<nlohmann::json> messages;
@@ -180,7 +180,7 @@ Result<std::vector<nlohmann::json>> ChildProcess::receive() {
     }
 }
 
-void ChildProcess::readOutput() {
+void RankProcess::readOutput() {
     if (m_output && !drain(m_output.get(), [&](std::span<const char> bytes) {
             m_tail.append(bytes.data(), bytes.size());
             if (m_tail.size() > 2 * tailBytes)
@@ -189,7 +189,7 @@ void ChildProcess::readOutput() {
         m_output.reset();
 }
 
-std::string ChildProcess::outputTail() const {
+std::string RankProcess::outputTail() const {
     std::string tail = m_tail.size() > tailBytes ? m_tail.substr(m_tail.size() - tailBytes) : m_tail;
     if (tail.size() < m_tail.size())
         if (const auto line = tail.find('\n'); line != std::string::npos)
@@ -199,14 +199,14 @@ std::string ChildProcess::outputTail() const {
     return tail;
 }
 
-std::optional<ProcessEnd> ChildProcess::poll() {
+std::optional<ProcessEnd> RankProcess::poll() {
     int status = 0;
     if (!m_end && m_pid > 0 && ::waitpid(m_pid, &status, WNOHANG) == m_pid)
         m_end = WIFSIGNALED(status) ? ProcessEnd{0, WTERMSIG(status)} : ProcessEnd{WEXITSTATUS(status), 0};
     return m_end;
 }
 
-bool ChildProcess::stopped() const {
+bool RankProcess::stopped() const {
     std::ifstream stat("/proc/" + std::to_string(m_pid) + "/stat");
     std::string line;
     std::getline(stat, line);
@@ -214,7 +214,7 @@ bool ChildProcess::stopped() const {
     return close != std::string::npos && close + 2 < line.size() && (line[close + 2] == 'T' || line[close + 2] == 't');
 }
 
-void ChildProcess::kill() {
+void RankProcess::kill() {
     if (m_pid > 0 && !m_end)
         ::kill(m_pid, SIGKILL);
 }

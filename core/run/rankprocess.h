@@ -51,12 +51,12 @@ struct ProcessStart {
 };
 
 // One started process with its socket of frames and its standard output and error. Destruction kills and reaps it.
-class ChildProcess {
+class RankProcess {
 public:
-    static Result<ChildProcess> start(const ProcessStart &start);
-    ChildProcess(ChildProcess &&) noexcept;
-    ChildProcess &operator=(ChildProcess &&) = delete;
-    ~ChildProcess();
+    static Result<RankProcess> start(const ProcessStart &start);
+    RankProcess(RankProcess &&) noexcept;
+    RankProcess &operator=(RankProcess &&) = delete;
+    ~RankProcess();
 
     pid_t pid() const { return m_pid; }
     int framesFd() const { return m_frames.get(); } // -1 once closed
@@ -73,7 +73,7 @@ public:
     void kill();
 
 private:
-    ChildProcess() = default;
+    RankProcess() = default;
     pid_t m_pid = -1;
     OwnedFd m_frames;
     OwnedFd m_output;

@@ -104,6 +104,36 @@ private slots:
         QCOMPARE(std::ranges::count(list->parameters, "model.embed_tokens.weight"), 1);
     }
 
+    void productsOfOneInputAreOne() {
+        const auto subject = open("qwen3");
+        const auto layers = subject.model.dims.layers;
+        const auto list = lowered(subject, 2);
+        QVERIFY(list);
+        QCOMPARE(count(*list, Step::FusedLinear), 2 * layers);
+        QCOMPARE(list->fusedNames.front(), std::string("model.layers.0.self_attn.q_proj+k_proj+v_proj"));
+        QCOMPARE(list->fusedNames.back(),
+                 "model.layers." + std::to_string(layers - 1) + ".mlp.gate_proj+up_proj");
+        QCOMPARE(list->together.size(), list->fusedNames.size());
+        QCOMPARE(list->together.front().size(), std::size_t(3));
+        // Every weight is still multiplied by exactly once.
+        std::multiset<std::string> used;
+        for (const Instruction &instruction : list->instructions)
+            for (const int parameter : instruction.parameters)
+                if (parameter != Instruction::none)
+                    used.insert(list->parameters[std::size_t(parameter)]);
+        QCOMPARE(used.size(), shardLayout(subject.model, subject.plan(2)).parameters.size());
+        QCOMPARE(std::set<std::string>(used.begin(), used.end()).size(), used.size());
+    }
+
+    void whatKeepsProductsApart() {
+        QCOMPARE(count(*lowered(open("llama_bias"), 2), Step::FusedLinear), 0);
+        QCOMPARE(count(*lowered(open("qwen3"), 2, {}, true), Step::FusedLinear), 0);
+        // Its own slice of the input: k no longer multiplies what q and v do.
+        const auto split = lowered(open("qwen3"), 2, "  model.layers.*.self_attn.k_proj: rowwise_split_input\n");
+        QVERIFY(split);
+        QCOMPARE(split->fusedNames.front(), std::string("model.layers.0.self_attn.q_proj+v_proj"));
+    }
+
     void whatRaisesUpstreamIsRefused_data() {
         QTest::addColumn<QString>("rule");
         QTest::addColumn<QString>("word");

@@ -93,7 +93,7 @@ private slots:
         QFETCH(QStringList, arguments);
         QFETCH(int, exitCode);
         QFETCH(QString, says);
-        const ProgramRun run = tpscope(arguments, 60000);
+        const ProgramRun run = runTpscope(arguments, 60000);
         QVERIFY2(run.exitCode == exitCode, run.err + "\nexit " + QByteArray::number(run.exitCode));
         QVERIFY2(run.err.contains(says.toUtf8()), run.err);
         QVERIFY2(run.err.count('\n') <= 12, run.err);
@@ -143,7 +143,7 @@ private slots:
     void aTakenPortIsNamed() {
         QTcpServer server;
         QVERIFY(server.listen(QHostAddress::LocalHost));
-        const ProgramRun run = tpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--port",
+        const ProgramRun run = runTpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--port",
                                         QString::number(server.serverPort())},
                                        60000);
         QVERIFY(run.exitCode == 2 || run.exitCode == 3);

@@ -8,7 +8,7 @@ class CompareVerbTest : public QObject {
     Q_OBJECT
 
     static QJsonObject compared(const QStringList &arguments) {
-        const ProgramRun run = tpscope(QStringList{"compare", "--before-hooks", "module-backward", "--after-hooks",
+        const ProgramRun run = runTpscope(QStringList{"compare", "--before-hooks", "module-backward", "--after-hooks",
                                                    "post-accumulate-grad", "--format", "json"} +
                                        arguments);
         if (run.exitCode != 0)
@@ -32,7 +32,7 @@ private slots:
     }
 
     void anotherModelOnThatProfileIsExtrapolated() {
-        const ProgramRun run = tpscope({"run", "--model", "llama-3.1-8b", "--tp", "2", "--backend", "simulated",
+        const ProgramRun run = runTpscope({"run", "--model", "llama-3.1-8b", "--tp", "2", "--backend", "simulated",
                                         "--profile", "reported-neuron-2core"});
         QVERIFY2(run.out.contains("extrapolat"), run.out);
     }
@@ -53,13 +53,13 @@ private slots:
     void resultFilesCompareAndReportsEscape() {
         QTemporaryDir folder;
         for (const char *name : {"a", "b"}) {
-            const ProgramRun run = tpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--backend", "gloo", "--out",
+            const ProgramRun run = runTpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--backend", "gloo", "--out",
                                             folder.filePath(QString(name) + ".json")});
             QVERIFY2(run.exitCode == 0, run.err);
         }
         const QString html = folder.filePath("report.html");
         const QString markdown = folder.filePath("report.md");
-        const ProgramRun run = tpscope({"compare", folder.filePath("a.json"), folder.filePath("b.json"), "--report", html,
+        const ProgramRun run = runTpscope({"compare", folder.filePath("a.json"), folder.filePath("b.json"), "--report", html,
                                         "--report", markdown});
         QVERIFY2(run.exitCode == 0, run.err);
         for (const QString &path : {html, markdown}) {
@@ -71,7 +71,7 @@ private slots:
     }
 
     void theRecordingShows() {
-        const ProgramRun run = tpscope({"compare", "--recorded", "--format", "json"});
+        const ProgramRun run = runTpscope({"compare", "--recorded", "--format", "json"});
         QVERIFY2(run.exitCode == 0, run.err);
         const QJsonObject json = run.json();
         QCOMPARE(joined(json["graph_breaks"].toArray()), QString("11,0"));
@@ -90,7 +90,7 @@ private slots:
         QVERIFY(file.open(QIODevice::WriteOnly));
         file.write("tp_plan:\n  model.layers.*.self_attn.o_proj: replicate\n");
         file.close();
-        const ProgramRun run = tpscope({"compare", "--model", "qwen3-tiny", "--tp", "2", "--backend", "gloo",
+        const ProgramRun run = runTpscope({"compare", "--model", "qwen3-tiny", "--tp", "2", "--backend", "gloo",
                                         "--before-plan", "auto", "--after-plan", file.fileName()});
         QCOMPARE(run.exitCode, 1);
         QVERIFY2(run.err.contains("after") && run.err.contains("forward-error"), run.err);

@@ -58,7 +58,7 @@ private slots:
         const QJsonObject expected = readObject(folder + "/expected.json");
         QTemporaryDir temporary;
         const QString logits = temporary.filePath("logits.safetensors");
-        const ProgramRun run = tpscope({"run", "--model", folder, "--plan", tp == 1 ? "none" : "auto", "--tp",
+        const ProgramRun run = runTpscope({"run", "--model", folder, "--plan", tp == 1 ? "none" : "auto", "--tp",
                                         QString::number(tp), "--backend", "gloo", "--input-ids",
                                         joined(expected["input_ids"].toArray()), "--new-tokens", "16", "--warmup", "0",
                                         "--logits", logits, "--format", "json"});
@@ -74,21 +74,21 @@ private slots:
     }
 
     void refusesWhatUpstreamCannotRun() {
-        const ProgramRun run = tpscope({"run", "--model", fixture("models/llama"), "--tp", "4", "--backend", "gloo"});
+        const ProgramRun run = runTpscope({"run", "--model", fixture("models/llama"), "--tp", "4", "--backend", "gloo"});
         QCOMPARE(run.exitCode, 1);
         QVERIFY2(run.err.contains("forward-error"), run.err);
         QVERIFY2(run.err.contains("key_value") || run.err.contains("kv head") || run.err.contains("kv heads"), run.err);
     }
 
     void batchOfEqualPromptsGivesEqualRows() {
-        const ProgramRun run = tpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--input-ids",
+        const ProgramRun run = runTpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--input-ids",
                                         "17,203,5,88;17,203,5,88;1,2,3,4", "--new-tokens", "5", "--format", "json"});
         QVERIFY2(run.exitCode == 0, run.err);
         const QJsonArray rows = run.json()["output_ids"].toArray();
         QCOMPARE(rows.size(), 3);
         QCOMPARE(rows[0].toArray(), rows[1].toArray());
         QCOMPARE(rows[2].toArray().size(), 5);
-        const ProgramRun single = tpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--input-ids", "1,2,3,4",
+        const ProgramRun single = runTpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--input-ids", "1,2,3,4",
                                            "--new-tokens", "5", "--format", "json"});
         QCOMPARE(single.json()["output_ids"].toArray()[0].toArray(), rows[2].toArray());
     }
@@ -106,14 +106,14 @@ private slots:
     void hooksRegisteredAfterDecode() {
         QFETCH(QString, hooks);
         QFETCH(int, registered);
-        const ProgramRun run = tpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--hooks", hooks, "--new-tokens",
+        const ProgramRun run = runTpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--hooks", hooks, "--new-tokens",
                                         "3", "--format", "json"});
         QVERIFY2(run.exitCode == 0, run.err);
         QCOMPARE(run.json()["hooks_registered"].toInt(), registered);
     }
 
     void collectivesOfATokenAreUpstreams() {
-        const ProgramRun run = tpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--new-tokens", "4", "--format",
+        const ProgramRun run = runTpscope({"run", "--model", "qwen3-tiny", "--tp", "2", "--new-tokens", "4", "--format",
                                         "json"});
         QVERIFY2(run.exitCode == 0, run.err);
         const QJsonObject collectives = run.json()["collectives"].toObject();
@@ -124,8 +124,8 @@ private slots:
 
     void oneShotGivesTheSameIds() {
         const QStringList common{"run", "--model", "qwen3-tiny", "--tp", "2", "--new-tokens", "8", "--format", "json"};
-        const ProgramRun gloo = tpscope(common + QStringList{"--collectives", "gloo"});
-        const ProgramRun oneShot = tpscope(common + QStringList{"--collectives", "one-shot"});
+        const ProgramRun gloo = runTpscope(common + QStringList{"--collectives", "gloo"});
+        const ProgramRun oneShot = runTpscope(common + QStringList{"--collectives", "one-shot"});
         QVERIFY2(oneShot.exitCode == 0, oneShot.err);
         QCOMPARE(oneShot.json()["output_ids"], gloo.json()["output_ids"]);
     }

@@ -25,7 +25,7 @@ class LintVerbTest : public QObject {
 
 private slots:
     void builtInPlanIsFine() {
-        const ProgramRun run = tpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--train", "--format", "json"});
+        const ProgramRun run = runTpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--train", "--format", "json"});
         QCOMPARE(run.exitCode, 0);
         const QJsonObject json = run.json();
         QCOMPARE(json["outcome"].toString(), QString("ok"));
@@ -38,7 +38,7 @@ private slots:
     void fixOfAMissingGradientSyncRepairsThePlan() {
         const QByteArray text = "# norms\ntp_plan:\n  model.layers.*.self_attn.q_norm: replicate  # mine\n";
         const QString file = plan("norm.yaml", text);
-        const ProgramRun run = tpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--train", "--plan", file,
+        const ProgramRun run = runTpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--train", "--plan", file,
                                         "--format", "json"});
         QCOMPARE(run.exitCode, 1);
         QCOMPARE(run.json()["outcome"].toString(), QString("wrong-gradients"));
@@ -51,7 +51,7 @@ private slots:
         for (qsizetype i = edits.size() - 1; i >= 0; --i)
             repaired.replace(edits[i]["offset"].toInt(), edits[i]["length"].toInt(), edits[i]["text"].toString().toUtf8());
         QVERIFY(repaired.contains("# mine"));
-        const ProgramRun again = tpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--train", "--plan",
+        const ProgramRun again = runTpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--train", "--plan",
                                           plan("repaired.yaml", repaired), "--format", "json"});
         QCOMPARE(again.json()["outcome"].toString(), QString("ok"));
     }
@@ -64,7 +64,7 @@ private slots:
                                                  "  model.layers.*.mlp.up_proj: 3\n"
                                                  "  model.layers.*.mlp.gate_proj: null\n"
                                                  "  model.layers.*.mlp.down_proj: [rowwise]\n");
-        const ProgramRun run = tpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--plan", file, "--format", "json"});
+        const ProgramRun run = runTpscope({"lint", "--model", "qwen3-tiny", "--tp", "2", "--plan", file, "--format", "json"});
         QCOMPARE(run.exitCode, 1);
         QCOMPARE(run.json()["outcome"].toString(), QString("rejected"));
         QSet<int> lines;
@@ -75,14 +75,14 @@ private slots:
     }
 
     void sizesThatCannotWorkSaySo() {
-        const ProgramRun run = tpscope({"lint", "--model", "llama-3.1-8b", "--tp", "16", "--format", "json"});
+        const ProgramRun run = runTpscope({"lint", "--model", "llama-3.1-8b", "--tp", "16", "--format", "json"});
         QCOMPARE(run.exitCode, 1);
         QCOMPARE(run.json()["outcome"].toString(), QString("forward-error"));
         QCOMPARE(joined(run.json()["valid_tp_sizes"].toArray()), QString("1,2,4,8"));
     }
 
     void unknownFlowIsNotChecked() {
-        const ProgramRun run = tpscope({"lint", "--model", fixture("names/model"), "--tp", "2", "--format", "json"});
+        const ProgramRun run = runTpscope({"lint", "--model", fixture("names/model"), "--tp", "2", "--format", "json"});
         QVERIFY2(run.exitCode == 0 || run.exitCode == 1, run.err);
         QCOMPARE(run.json()["outcome"].toString(), QString("not-checked"));
     }

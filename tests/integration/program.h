@@ -18,7 +18,7 @@ struct ProgramRun {
     QJsonObject json() const { return QJsonDocument::fromJson(out).object(); }
 };
 
-inline ProgramRun tpscope(const QStringList &arguments, int timeoutMs = 300000) {
+inline ProgramRun runTpscope(const QStringList &arguments, int timeoutMs = 300000) {
     QProcess process;
     process.start(QStringLiteral(TPSCOPE_PROGRAM), arguments);
     ProgramRun run;

@@ -21,7 +21,7 @@ private slots:
         QFETCH(QString, file);
         const QJsonObject recorded = readObject(file);
         const int tp = recorded["tp"].toInt();
-        const ProgramRun run = tpscope({"shard", "--model", fixture("models/" + recorded["model"].toString()), "--plan",
+        const ProgramRun run = runTpscope({"shard", "--model", fixture("models/" + recorded["model"].toString()), "--plan",
                                         "auto", "--tp", QString::number(tp), "--hash", "--format", "json"});
         QVERIFY2(run.exitCode == 0, run.err);
         const QJsonObject expected = recorded["parameters"].toObject();
@@ -43,7 +43,7 @@ private slots:
     void randomWeightsDoNotDependOnTp() {
         const QString model = fixture("models/qwen3/config.json");
         const auto wholeHash = [&](const QStringList &plan) {
-            const ProgramRun run = tpscope(QStringList{"shard", "--model", model, "--hash", "--seed", "7", "--format",
+            const ProgramRun run = runTpscope(QStringList{"shard", "--model", model, "--hash", "--seed", "7", "--format",
                                                        "json"} + plan);
             for (const QJsonValue &row : run.json()["parameters"].toArray())
                 if (row["name"].toString() == "model.norm.weight" ||

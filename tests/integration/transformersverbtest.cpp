@@ -54,10 +54,10 @@ private slots:
         // The installed library is 5.24: module-backward is emulated on it, so its wrappers are the ones to predict.
         const QStringList common{"--model", fixture(model), "--plan", planArgument, "--tp", "2", "--hooks", hooks,
                                  "--upstream", "5.24", "--format", "json"};
-        const ProgramRun graph = tpscope(QStringList{"graph"} + common);
+        const ProgramRun graph = runTpscope(QStringList{"graph"} + common);
         QVERIFY2(graph.exitCode == 0, graph.err);
         // Counting graphs needs no optimising compiler.
-        const ProgramRun run = tpscope(QStringList{"run", "--backend", "transformers", "--compile-backend", "eager",
+        const ProgramRun run = runTpscope(QStringList{"run", "--backend", "transformers", "--compile-backend", "eager",
                                                    "--new-tokens", "4", "--warmup", "1"} +
                                        common);
         QVERIFY2(run.exitCode == 0, run.err);
@@ -70,8 +70,8 @@ private slots:
     // Native ranks and the real library decode the same tokens.
     void glooAndTransformersDecodeTheSame() {
         const QStringList common{"run", "--model", "qwen3-tiny", "--tp", "2", "--new-tokens", "8", "--format", "json"};
-        const ProgramRun ours = tpscope(common + QStringList{"--backend", "gloo"});
-        const ProgramRun theirs = tpscope(common + QStringList{"--backend", "transformers", "--eager"});
+        const ProgramRun ours = runTpscope(common + QStringList{"--backend", "gloo"});
+        const ProgramRun theirs = runTpscope(common + QStringList{"--backend", "transformers", "--eager"});
         QVERIFY2(ours.exitCode == 0, ours.err);
         QVERIFY2(theirs.exitCode == 0, theirs.err);
         QCOMPARE(ours.json()["output_ids"], theirs.json()["output_ids"]);
@@ -80,7 +80,7 @@ private slots:
 
     void aPlanTheLibraryRejectsIsTold() {
         const QString file = plan("unknown.yaml", "tp_plan:\n  model.layers.*.self_attn.q_proj: colwize\n");
-        const ProgramRun run = tpscope({"run", "--backend", "transformers", "--model", "qwen3-tiny", "--tp", "2",
+        const ProgramRun run = runTpscope({"run", "--backend", "transformers", "--model", "qwen3-tiny", "--tp", "2",
                                         "--plan", file, "--force", "--new-tokens", "2"});
         QCOMPARE(run.exitCode, 1);
         QVERIFY2(run.err.contains("colwize"), run.err);

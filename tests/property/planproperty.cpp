@@ -246,6 +246,18 @@ void PlanProperty::anyBytesAreReadOrRefused() {
                 RC_ASSERT(span.valid());
                 RC_ASSERT(span.offset + span.length <= text.size());
             }
+        RC_PRE(!document->rules.empty());
+        const auto index = *rc::gen::inRange<std::size_t>(0, document->rules.size());
+        const PlanDocument edited = parsed(applyEdit(text, setStyleEdit(*document, index, "rowwise")));
+        RC_ASSERT(edited.rules.size() >= document->rules.size());
+        bool set = false;
+        for (const PlanRule &rule : edited.rules)
+            set = set || (rule.key == document->rules[index].key && rule.styleIsText && rule.style == "rowwise");
+        RC_ASSERT(set);
+        const PlanDocument added = parsed(applyEdit(text, addRuleEdit(*document, "model.norm", "replicate")));
+        RC_ASSERT(std::ranges::any_of(added.rules, [](const PlanRule &rule) {
+            return rule.key == "model.norm" && rule.style == "replicate";
+        }));
     }));
 }
 

@@ -147,6 +147,7 @@ void PlanDocumentTest::refused_data() {
     row("a text", "\n  colwise\n", 2, 3, "found \"colwise\"");
     row("syntax", "tp_plan:\n  a: [b\n", 3, 1, "not valid YAML");
     row("two values", "a: b: c\n", 1, 5, "not valid YAML");
+    row("no colon", "tp_plan:\n  a: b\n  model.norm\n", 3, 3, "no \":\"");
     row("tab", "tp_plan:\n\ta: colwise\n", 2, 3, "tabs");
     row("unknown anchor", "a: *b\n", 1, 4, "anchor");
     row("invalid UTF-8", "a: b\n\xC3\xA9: \xFF\n", 2, 4, "0xFF is not UTF-8");

@@ -62,6 +62,7 @@ class PlanErrorsTest : public QObject {
 private slots:
     void outcome_data();
     void outcome();
+    void executedPlans();
 };
 
 void PlanErrorsTest::outcome_data() {
@@ -113,6 +114,31 @@ void PlanErrorsTest::outcome() {
         const std::set<std::string> found(report.wrongParameters.begin(), report.wrongParameters.end());
         QCOMPARE(found, wrongGradients(entry));
     }
+}
+
+// The larger set of plans that were run for this, refused ones included.
+void PlanErrorsTest::executedPlans() {
+    const json data = recorded::readJson(recorded::dataDir() / "recorded" / "plan_outcomes.json");
+    int compared = 0;
+    for (const json &row : data["plans"]) {
+        const std::string model = row["model"];
+        const auto subject = data["configs"].contains(model)
+                                 ? std::optional(recorded::describeConfig(data["configs"][model], "config.json"))
+                                 : recorded::load(model);
+        QVERIFY2(subject, model.c_str());
+        LintOptions options;
+        options.train = true;
+        options.attention = row.value("attention", "");
+        const LintReport report = lint(subject->model, choiceOf(row["plan"]), &subject->builtin, row["tp"], options);
+        QVERIFY2(name(report.outcome) == row["verdict"].get<std::string>(), (row.dump() + " found " + text(report)).c_str());
+        QVERIFY2((report.errors() > 0) || report.outcome == Outcome::Ok, (row.dump() + text(report)).c_str());
+        if (row.contains("wrong_gradients")) {
+            const std::set<std::string> found(report.wrongParameters.begin(), report.wrongParameters.end());
+            QVERIFY2(found == row["wrong_gradients"].get<std::set<std::string>>(), row.dump().c_str());
+        }
+        ++compared;
+    }
+    QVERIFY(compared > 500);
 }
 
 QTEST_APPLESS_MAIN(PlanErrorsTest)

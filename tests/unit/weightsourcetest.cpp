@@ -206,6 +206,14 @@ private slots:
         QVERIFY2(errorOf(weights).contains(message), qPrintable(errorOf(weights)));
     }
 
+    void absurdSizes() {
+        const std::int64_t large = std::int64_t{1} << 31;
+        const auto weights = WeightSource::open({}, smallModel({{"weight", {large, large, 8}}}), 0);
+        QVERIFY2(errorOf(weights).contains("\"m.weight\" [2147483648, 2147483648, 8] is larger"),
+                 qPrintable(errorOf(weights)));
+        QVERIFY(WeightSource::open({}, smallModel({{"weight", {large, large / 4}}}), 0));
+    }
+
     void integersAsTheyAre() {
         const std::vector<std::int32_t> ids{1, 2};
         const auto source = stored({{"m.ids", DType::I32, {2}, std::as_bytes(std::span(ids))}});
