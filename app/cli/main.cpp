@@ -29,6 +29,10 @@ int main(int argc, char **argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &error) {
+        if (app.get_subcommands().empty() && error.get_exit_code() != 0) { // CLI11 does not name a verb it did not know
+            std::fprintf(stderr, "tpscope: no such verb: %s; see tpscope --help\n", argc > 1 ? argv[1] : "none given");
+            return 2;
+        }
         // Help and version are no errors; every mistake in the call is exit 2.
         return app.exit(error) == 0 ? 0 : 2;
     } catch (const std::exception &error) {

@@ -66,7 +66,8 @@ private slots:
             << "model.safetensors";
         QTest::newRow("wrong JSON type")
             << QStringList{"lint", "--model",
-                           modelWith("types", "config.json", R"({"model_type": "qwen3", "hidden_size": "64"})")}
+                           modelWith("types", "config.json",
+                                     bytesOf(fixture("models/qwen3/config.json")).replace("\"hidden_size\": 64", "\"hidden_size\": \"64\""))}
             << 2 << "hidden_size";
         QTest::newRow("JSON syntax") << QStringList{"lint", "--model", modelWith("syntax", "config.json", "{\"a\": }")}
                                      << 2 << "config.json:1:";
