@@ -40,8 +40,7 @@ RunTrace emptyTrace(const RunConfig &config) {
     RunTrace trace;
     trace.backend = Backend::Transformers;
     trace.source = Source::Measured;
-    trace.tp = config.tp;
-    trace.hooks = config.hooks;
+    describeRun(trace, config);
     trace.environment = currentEnvironment();
     trace.environment.seed = config.seed;
     trace.environment.threads = config.threads;

@@ -104,8 +104,7 @@ Result<RunTrace> Collector::trace() {
     RunTrace trace;
     trace.backend = Backend::Gloo;
     trace.source = Source::Measured;
-    trace.tp = config.tp;
-    trace.hooks = config.hooks;
+    describeRun(trace, config);
     trace.collectivesKind = config.collectives;
     trace.environment = currentEnvironment();
     trace.environment.seed = config.seed;

@@ -15,4 +15,12 @@ std::string_view name(EventKind kind) {
     return "?";
 }
 
+void describeRun(RunTrace &trace, const RunConfig &config) {
+    trace.tp = config.tp;
+    trace.hooks = config.hooks;
+    trace.model = config.modelArgument;
+    trace.plan = config.planArgument;
+    trace.planText = config.planText;
+}
+
 } // namespace tpscope

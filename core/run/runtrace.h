@@ -95,9 +95,17 @@ struct RunTrace {
     std::vector<float> lastLogits;        // [batch * vocab] of the last step, rank 0; empty when not kept
     Environment environment;
     std::string partial;                  // "" complete
+    // What was run, as it was named; "" in recordings that do not say. planText: of a plan file, "" for auto and none.
+    std::string model;
+    std::string plan;
+    std::string planText;
 };
 
-// The JSON of `tpscope run` (DESIGN "Command line"), and back (a stored recording). Events and logits are not in it.
+// Fills what a trace says of the run it comes from: model, plan, tp, hooks.
+void describeRun(RunTrace &trace, const RunConfig &config);
+
+// The JSON of `tpscope run` (DESIGN "Command line"), and back (a stored recording). Logits are not in it; events stand
+// under "timeline" when the run kept them.
 // Reading errors: BadInput that names `where`, the key, what was expected and what was found.
 nlohmann::json toJson(const RunTrace &trace);
 Result<RunTrace> runTraceFromJson(const nlohmann::json &json, const std::string &where);

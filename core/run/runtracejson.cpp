@@ -2,8 +2,10 @@
 #include "base/summary.h"
 
 #include <nlohmann/json.hpp>
+#include "base/text.h"
 #include "run/jsonfields.h"
 #include "run/runtrace.h"
+#include "run/timelinejson.h"
 
 namespace tpscope {
 namespace {
@@ -106,7 +108,7 @@ GraphNumbers readGraphs(JsonFields reader) {
 std::map<std::string, std::string> readTexts(JsonFields reader) {
     std::map<std::string, std::string> result;
     for (const std::string &key : reader.keys())
-        result[key] = reader.text(key);
+        result[shortened(key)] = reader.text(key);
     return result;
 }
 
@@ -144,7 +146,7 @@ void readModules(JsonFields &reader, RunTrace &trace) {
 void readCollectives(JsonFields reader, RunTrace &trace) {
     for (const std::string &collective : reader.keys()) {
         JsonFields counted = reader.object(collective);
-        trace.collectives[collective] = {counted.integer("count"), counted.integer("bytes")};
+        trace.collectives[shortened(collective)] = {counted.integer("count"), counted.integer("bytes")};
     }
 }
 
@@ -170,6 +172,9 @@ Json toJson(const RunTrace &trace) {
               {"statements", trace.statements},
               {"environment", environmentJson(trace.environment)},
               {"partial", trace.partial},
+              {"model", trace.model},
+              {"plan", trace.plan},
+              {"plan_text", trace.planText},
               {"sources", sourcesJson(trace)}};
     if (!trace.timeToFirstTokenMs.empty())
         json["time_to_first_token_ms"] = summarize(trace.timeToFirstTokenMs).median;
@@ -177,6 +182,8 @@ Json toJson(const RunTrace &trace) {
         json["graphs"] = graphsJson(*trace.graphs);
     if (trace.predictedGraphs)
         json["predicted_graphs"] = graphsJson(*trace.predictedGraphs);
+    if (Json timeline = timelineJson(trace); !timeline.is_null())
+        json["timeline"] = std::move(timeline);
     return json;
 }
 
@@ -203,8 +210,14 @@ Result<RunTrace> runTraceFromJson(const Json &json, const std::string &where) {
     trace.statements = reader.texts("statements");
     trace.environment = readEnvironment(reader.object("environment"));
     trace.partial = reader.text("partial", "");
+    trace.model = reader.text("model", "");
+    trace.plan = reader.text("plan", "");
+    trace.planText = reader.text("plan_text", "");
     if (const auto checked = reader.error(); !checked)
         return tl::unexpected(checked.error());
+    if (reader.has("timeline"))
+        if (const auto read = readTimeline(json.at("timeline"), where, trace); !read)
+            return tl::unexpected(read.error());
     return trace;
 }
 

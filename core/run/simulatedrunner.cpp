@@ -60,8 +60,8 @@ Result<RunTrace> SimulatedRunner::run(const RunInput &input, EventSink &sink, st
     RunTrace trace = simulation.finish();
     trace.backend = Backend::Simulated;
     trace.source = Source::Simulated;
+    describeRun(trace, config);
     trace.tp = input.plan.tp;
-    trace.hooks = config.hooks;
     trace.collectivesKind = config.collectives;
     if (*capture) {
         trace.graphs = graphNumbers(**capture);
