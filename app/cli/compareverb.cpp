@@ -137,9 +137,8 @@ int compareLive(const CompareOptions &options) {
     if (!sink)
         return report(sink.error());
     const Interrupt interrupt;
-    const auto pair = (*runner)->runInterleaved({before->loaded.model(), before->loaded.plan, before->config},
-                                                {after->loaded.model(), after->loaded.plan, after->config}, **sink,
-                                                interrupt.token());
+    const auto pair = (*runner)->runInterleaved(runInputOf(before->loaded, before->config),
+                                                runInputOf(after->loaded, after->config), **sink, interrupt.token());
     if (!pair)
         return report(pair.error());
     const Comparison comparison = compare(poolRepeats(pair->before), poolRepeats(pair->after));

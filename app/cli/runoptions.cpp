@@ -125,9 +125,16 @@ Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options) {
     config.recompileLimit = options.recompileLimit;
     config.timeout = std::chrono::seconds(options.timeoutSeconds);
     config.port = options.port;
-    config.upstream = loaded.upstream();
+    // The real library's hooks are emulated on the version that is installed; elsewhere a mode means its own version.
+    config.upstream = config.backend == Backend::Transformers ? loaded.upstream()
+                                                              : loaded.workspace->upstreamFor(loaded.hooks);
     config.eventsWanted = !options.events.empty();
     return config;
+}
+
+RunInput runInputOf(const Loaded &loaded, RunConfig config) {
+    const bool real = config.backend == Backend::Transformers;
+    return {real ? loaded.model() : loaded.workspace->modelFor(loaded.hooks), loaded.plan, std::move(config)};
 }
 
 } // namespace tpscope::cli

@@ -33,5 +33,7 @@ void addRunOptions(CLI::App &verb, RunOptions &options);
 Result<std::vector<std::vector<std::int64_t>>> parseInputIds(const std::string &text, std::int64_t vocab);
 
 Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options);
+// Model and plan as the backend and hook mode want them. Borrows from loaded.
+RunInput runInputOf(const Loaded &loaded, RunConfig config);
 
 } // namespace tpscope::cli

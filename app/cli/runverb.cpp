@@ -84,7 +84,7 @@ int runRun(const RunVerbOptions &options) {
     if (!sink)
         return report(sink.error());
     const Interrupt interrupt;
-    const RunInput input{loaded->model(), loaded->plan, std::move(*config)};
+    const RunInput input = runInputOf(*loaded, std::move(*config));
     const auto trace = (*runner)->run(input, **sink, interrupt.token());
     if (!trace)
         return report(trace.error());

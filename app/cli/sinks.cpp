@@ -8,6 +8,7 @@ namespace tpscope::cli {
 namespace {
 
 constexpr auto flushInterval = std::chrono::milliseconds(50);
+constexpr auto showInterval = std::chrono::milliseconds(300);
 
 nlohmann::json column(const std::vector<Event> &batch, auto member) {
     nlohmann::json out = nlohmann::json::array();
@@ -61,11 +62,16 @@ CliSink::~CliSink() {
 
 void CliSink::progress(const Progress &progress) {
     const std::lock_guard lock(m_mutex);
-    // Only what changed is worth a line to a person.
+    // Only what changed is worth a line to a person, and of a quick series the first line and the last.
     const std::string shown = progress.phase + ": " + progress.message;
-    if (!m_quiet && shown != m_lastPhase)
+    const auto now = std::chrono::steady_clock::now();
+    const bool due = progress.phase != m_lastPhase || progress.fraction >= 1.0 || now - m_lastShown >= showInterval;
+    if (!m_quiet && due && shown != m_lastLine) {
         std::fprintf(stderr, "%s\n", shown.c_str());
-    m_lastPhase = shown;
+        m_lastShown = now;
+    }
+    m_lastPhase = progress.phase;
+    m_lastLine = shown;
     writeLocked({{"type", "progress"},
                  {"phase", progress.phase},
                  {"message", progress.message},

@@ -42,6 +42,8 @@ private:
     bool m_failed = false;
     std::string m_path;
     std::string m_lastPhase;
+    std::string m_lastLine;
+    std::chrono::steady_clock::time_point m_lastShown;
     std::vector<std::vector<Event>> m_pending; // by rank
     std::chrono::steady_clock::time_point m_lastFlush{};
 };

@@ -142,7 +142,7 @@ std::string shortened(std::string_view text, std::size_t maxBytes) {
         const auto first = static_cast<unsigned char>(text[0]);
         if (length == 0)
             out += "?";
-        else if (first < 0x20 || first == 0x7F)
+        else if (first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0))
             out += ' ';
         else
             out += text.substr(0, length);

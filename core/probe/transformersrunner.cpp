@@ -8,6 +8,7 @@
 
 #include "probe/proberesult.h"
 #include "probe/probesession.h"
+#include "run/predictedgraphs.h"
 
 namespace tpscope {
 namespace fs = std::filesystem;
@@ -58,10 +59,27 @@ Result<void> keepLogits(const ProbeSession &session, const RunConfig &config) {
     return {};
 }
 
+// The prediction beside what was measured. It holds for the version whose rules the description follows.
+void addPrediction(RunTrace &trace, const RunInput &input) {
+    if (!trace.graphs || !input.model.flowKnown())
+        return;
+    const std::string installed = trace.environment.versions["transformers"];
+    const std::string rules = input.config.upstream.text();
+    if (installed != rules && !installed.starts_with(rules + ".")) {
+        trace.statements.push_back("graphs are not predicted: transformers " + installed +
+                                   " is installed and the rules known are those of " + rules);
+        return;
+    }
+    if (auto graphs = predictedGraphs(input.model, input.plan, input.config.hooks, input.config.upstream,
+                                      input.config.recompileLimit))
+        trace.predictedGraphs = std::move(*graphs);
+}
+
 // The trace of a probe that has ended, or whose wait ended with an error. Samples of a failed run
 // are kept.
 Result<RunTrace> conclude(ProbeSession &session, const Result<void> &waited,
-                          const RunConfig &config, EventSink &sink) {
+                          const RunInput &input, EventSink &sink) {
+    const RunConfig &config = input.config;
     const auto failed = [&](const Error &error) -> Result<RunTrace> {
         if (error.code == ErrorCode::RunFailed && !session.repeats().empty())
             return partialTrace(session.repeats(), config, error.message);
@@ -75,6 +93,8 @@ Result<RunTrace> conclude(ProbeSession &session, const Result<void> &waited,
     if (auto kept = keepLogits(session, config); !kept)
         return tl::unexpected(kept.error());
     auto trace = traceOfResult(*result, config);
+    if (trace)
+        addPrediction(*trace, input);
     if (trace && config.eventsWanted && !trace->ranks.empty())
         sink.events(0, trace->ranks.front().events);
     return trace;
@@ -130,7 +150,7 @@ Result<RunTrace> TransformersRunner::run(const RunInput &input, EventSink &sink,
     if (!session)
         return tl::unexpected(session.error());
     const auto waited = pollUntil(*session, sink, limits, [] { return false; });
-    return conclude(*session, waited, input.config, sink);
+    return conclude(*session, waited, input, sink);
 }
 
 Result<RunPair> TransformersRunner::runInterleaved(const RunInput &before, const RunInput &after,
@@ -153,8 +173,8 @@ Result<RunPair> TransformersRunner::runInterleaved(const RunInput &before, const
                        {partialTrace(b->repeats(), after.config, error.message)}};
     }
     const auto never = [] { return false; };
-    auto traceA = conclude(*a, pollUntil(*a, sink, limits, never), before.config, sink);
-    auto traceB = conclude(*b, pollUntil(*b, sink, limits, never), after.config, sink);
+    auto traceA = conclude(*a, pollUntil(*a, sink, limits, never), before, sink);
+    auto traceB = conclude(*b, pollUntil(*b, sink, limits, never), after, sink);
     if (!traceA)
         return tl::unexpected(traceA.error());
     if (!traceB)

@@ -15,8 +15,8 @@ struct ComparisonFacts {
     std::string result;              // result first
     std::string basis;               // then what it rests on
     ReportTable numbers;             // quantity, before, after, source
-    std::vector<std::string> notes;  // what sources say of themselves: emulation, fit, extrapolation
-    std::vector<std::string> environment; // "machine: ...", one line a fact
+    std::vector<ReportTable> details; // causes of the graph breaks, times by module; those that are known
+    std::vector<std::string> notes;  // what sources say of themselves: emulation, fit, extrapolation; and the machine
 };
 
 ComparisonFacts comparisonFacts(const Comparison &comparison);

@@ -87,7 +87,11 @@ std::string comparisonHtml(const Comparison &comparison) {
     body += launchStrips(comparison);
     body += timeStrips(comparison);
     body += "<h2>Numbers</h2>\n" + htmlTable(facts.numbers.headers, facts.numbers.rows);
-    body += "<h2>Basis</h2>\n" + list(facts.notes) + list(facts.environment);
+    for (const ReportTable &table : facts.details)
+        body += "<h2>" + escapeHtml(table.title) + "</h2>\n" +
+                (table.note.empty() ? "" : "<p class=\"note\">" + escapeHtml(table.note) + "</p>\n") +
+                htmlTable(table.headers, table.rows);
+    body += "<h2>Basis</h2>\n" + list(facts.notes);
     return htmlPage(facts.title, body);
 }
 

@@ -14,30 +14,38 @@ std::string padded(const std::string &text, std::size_t width, bool right) {
     return right ? space + text : text + space;
 }
 
-} // namespace
-
-std::string comparisonText(const Comparison &comparison) {
-    const ComparisonFacts facts = comparisonFacts(comparison);
-    std::string out = facts.title + "\n" + facts.result + "\n" + facts.basis + "\n\n";
-    std::vector<std::vector<std::string>> rows{facts.numbers.headers};
-    rows.insert(rows.end(), facts.numbers.rows.begin(), facts.numbers.rows.end());
-    std::vector<std::size_t> widths(facts.numbers.headers.size(), 0);
+// rightFrom, rightTo: columns of numbers.
+std::string tableText(const ReportTable &table, std::size_t rightFrom, std::size_t rightTo) {
+    std::string out;
+    std::vector<std::vector<std::string>> rows{table.headers};
+    rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+    std::vector<std::size_t> widths(table.headers.size(), 0);
     for (const auto &row : rows)
         for (std::size_t i = 0; i < row.size(); ++i)
             widths[i] = std::max(widths[i], row[i].size());
     for (const auto &row : rows) {
         std::string line;
         for (std::size_t i = 0; i < row.size(); ++i)
-            line += (i ? "  " : "") + padded(row[i], widths[i], i == 1 || i == 2);
+            line += (i ? "  " : "") + padded(row[i], widths[i], i >= rightFrom && i < rightTo);
         line.erase(line.find_last_not_of(' ') + 1);
         out += line + "\n";
     }
-    if (!facts.notes.empty() || !facts.environment.empty())
-        out += "\n";
+    return out;
+}
+
+} // namespace
+
+std::string comparisonText(const Comparison &comparison) {
+    const ComparisonFacts facts = comparisonFacts(comparison);
+    std::string out = facts.title + "\n" + facts.result + "\n" + facts.basis + "\n\n" + tableText(facts.numbers, 1, 3);
+    for (const ReportTable &table : facts.details) {
+        out += "\n" + table.title + (table.note.empty() ? "" : " - " + table.note) + "\n";
+        const bool numbers = table.headers.size() > 3;
+        out += tableText(table, 1, numbers ? 3 : 0);
+    }
+    out += "\n";
     for (const std::string &note : facts.notes)
-        out += "note: " + note + "\n";
-    for (const std::string &line : facts.environment)
-        out += line + "\n";
+        out += note + "\n";
     return out;
 }
 

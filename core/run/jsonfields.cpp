@@ -4,12 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "model/jsonreader.h"
 
 namespace tpscope {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t longestText = 10000;
 
 bool isCount(const Json &value) {
     return value.is_number_integer() && value >= 0 && value <= std::numeric_limits<int>::max();
@@ -127,7 +130,7 @@ std::string JsonFields::text(const std::string &key, std::optional<std::string> 
     const char *expected = "a text";
     const Json *value = find(key, !fallback, expected);
     if (value && value->is_string())
-        return value->get<std::string>();
+        return shortened(value->get<std::string>(), longestText);
     if (value)
         wrongType(key, *value, expected);
     return fallback.value_or("");
@@ -168,7 +171,10 @@ std::vector<int> JsonFields::counts(const std::string &key) {
 }
 
 std::vector<std::string> JsonFields::texts(const std::string &key) {
-    return listOf<std::string>(key, "a list of texts", [](const Json &value) { return value.is_string(); });
+    auto result = listOf<std::string>(key, "a list of texts", [](const Json &value) { return value.is_string(); });
+    for (std::string &text : result)
+        text = shortened(text, longestText);
+    return result;
 }
 
 std::vector<std::vector<std::int64_t>> JsonFields::integerRows(const std::string &key) {

@@ -25,6 +25,8 @@ public:
     int count(const std::string &key, std::optional<int> fallback = std::nullopt); // 0 .. 2^31-1
     std::uint64_t unsignedInteger(const std::string &key, std::optional<std::uint64_t> fallback = std::nullopt);
     bool flag(const std::string &key, std::optional<bool> fallback = std::nullopt);
+    // Texts end on terminals and in reports: control characters, with which a file could write to a terminal what it
+    // likes, become blanks, and what is not UTF-8 a question mark.
     std::string text(const std::string &key, std::optional<std::string> fallback = std::nullopt);
     std::vector<double> numbers(const std::string &key);       // an absent list is an empty one, here and below
     std::vector<int> counts(const std::string &key);

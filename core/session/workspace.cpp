@@ -35,11 +35,12 @@ Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelA
     auto model = describeModel(*source, *config, upstream.value_or(Upstream{}));
     if (!model)
         return tl::unexpected(model.error());
-    auto legacy = describeModel(*source, *config, captureUpstream(HookMode::ModuleBackward, upstream));
+    const Upstream legacyUpstream = captureUpstream(HookMode::ModuleBackward, upstream);
+    auto legacy = describeModel(*source, *config, legacyUpstream);
     if (!legacy)
         return tl::unexpected(legacy.error());
     auto workspace = std::make_shared<Workspace>(Workspace{std::move(*source), std::move(*model), std::move(*legacy),
-                                                           std::nullopt, upstream.value_or(Upstream{})});
+                                                           std::nullopt, upstream.value_or(Upstream{}), legacyUpstream});
     if (auto builtin = loadBuiltinPlan(workspace->model.modelType))
         workspace->builtin = std::move(*builtin);
     else if (builtin.error().code != ErrorCode::NotFound)

@@ -22,6 +22,10 @@ struct Workspace {
     ModelDescription legacyModel;
     std::optional<BuiltinPlan> builtin;
     Upstream upstream;
+    Upstream legacyUpstream; // what legacyModel was described with
+    const Upstream &upstreamFor(HookMode hooks) const {
+        return hooks == HookMode::ModuleBackward ? legacyUpstream : upstream;
+    }
     const ModelDescription &modelFor(HookMode hooks) const {
         return hooks == HookMode::ModuleBackward ? legacyModel : model;
     }
