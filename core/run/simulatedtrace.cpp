@@ -9,7 +9,7 @@ namespace {
 
 std::string shortNumber(double value) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.4g", value);
+    std::snprintf(text, sizeof text, value >= 1000 ? "%.0f" : "%.4g", value);
     return text;
 }
 
