@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "models/planinsight.h"
 
 namespace tpscope {
 
@@ -50,26 +51,6 @@ std::string signature(const PlanAnalysis &analysis, ModuleIndex index) {
     for (const ModuleIndex child : module.children)
         out += "(" + analysis.workspace->model.tree.at(child).localName + signature(analysis, child) + ")";
     return out;
-}
-
-QString shapeText(const Shape &shape) {
-    QStringList sizes;
-    for (const std::int64_t size : shape)
-        sizes << QString::number(size);
-    return sizes.join(QStringLiteral(" \u00D7 "));
-}
-
-QString placementText(const ParameterShard &shard) {
-    switch (shard.placement.kind) {
-    case PlacementKind::PlainTensor:
-    case PlacementKind::Replicate:
-        return ModuleTreeModel::tr("replicated");
-    case PlacementKind::Shard:
-        return ModuleTreeModel::tr("shard(%1)").arg(shard.dim);
-    case PlacementKind::StridedShard:
-        return ModuleTreeModel::tr("strided(%1)").arg(shard.dim);
-    }
-    return {};
 }
 
 } // namespace
@@ -190,19 +171,61 @@ private:
 
 } // namespace
 
+namespace {
+
+template <typename NodeType> bool sameRows(const NodeType &a, const NodeType &b) {
+    return a.name == b.name && a.fold == b.fold && a.children.size() == b.children.size() &&
+           std::ranges::equal(a.children, b.children,
+                              [](const auto &x, const auto &y) { return sameRows(*x, *y); });
+}
+
+// Everything but the place in the tree.
+template <typename NodeType> void takeContent(NodeType &to, NodeType &from) {
+    to.module = from.module;
+    to.shard = from.shard;
+    to.label = std::move(from.label);
+    to.ruleKey = std::move(from.ruleKey);
+    to.style = std::move(from.style);
+    to.inherited = from.inherited;
+    to.hooked = from.hooked;
+    to.severity = from.severity;
+    to.findings = std::move(from.findings);
+    for (std::size_t i = 0; i < to.children.size(); ++i)
+        takeContent(*to.children[i], *from.children[i]);
+}
+
+} // namespace
+
+// Same rows with other content are told as changed data, so that a view keeps what is open, selected and scrolled to.
 void ModuleTreeModel::setAnalysis(std::shared_ptr<const PlanAnalysis> analysis) {
+    auto root = analysis && analysis->workspace ? Builder<Node>(*analysis).build() : std::make_unique<Node>();
+    if (!m_root->children.empty() && sameRows(*m_root, *root)) {
+        takeContent(*m_root, *root);
+        m_analysis = std::move(analysis);
+        announceChange({});
+        return;
+    }
     beginResetModel();
     m_analysis = std::move(analysis);
-    m_root = m_analysis && m_analysis->workspace ? Builder<Node>(*m_analysis).build() : std::make_unique<Node>();
+    m_root = std::move(root);
     endResetModel();
+}
+
+void ModuleTreeModel::announceChange(const QModelIndex &parent) {
+    const int rows = rowCount(parent);
+    if (rows == 0)
+        return;
+    emit dataChanged(index(0, 0, parent), index(rows - 1, ColumnCount - 1, parent));
+    for (int row = 0; row < rows; ++row)
+        announceChange(index(row, 0, parent));
 }
 
 void ModuleTreeModel::setRank(int rank) {
     if (rank == m_rank)
         return;
-    beginResetModel();
     m_rank = rank;
-    endResetModel();
+    emit headerDataChanged(Qt::Horizontal, ShapeColumn, BytesColumn);
+    announceChange({});
 }
 
 const ModuleTreeModel::Node *ModuleTreeModel::nodeOf(const QModelIndex &index) const {
@@ -266,6 +289,9 @@ QVariant ModuleTreeModel::data(const QModelIndex &index, int role) const {
     case SeverityRole: return node.severity;
     case FoldCountRole: return node.fold;
     case MeaningRole: return node.shard ? static_cast<int>(node.shard->placement.kind) : -1;
+    case ShardDimRole: return node.shard ? node.shard->dim : -1;
+    case InheritedRole: return node.inherited;
+    case OwnFindingsRole: return static_cast<int>(node.findings.size());
     case Qt::TextAlignmentRole:
         return int((index.column() == BytesColumn || index.column() == ShapeColumn ? Qt::AlignRight : Qt::AlignLeft) |
                    Qt::AlignVCenter);

@@ -24,6 +24,9 @@ public:
         SeverityRole,            // 0 none, 1 info, 2 warning, 3 error: the worst of the row and everything below it
         MeaningRole,             // int of PlacementKind; -1 no parameter
         FoldCountRole,           // how many identical layers the row stands for
+        ShardDimRole,            // dimension that is split, -1 whole
+        InheritedRole,           // true: the style comes from the built-in plan, not from the text
+        OwnFindingsRole,         // findings of the row itself, not of those below
     };
 
     explicit ModuleTreeModel(QObject *parent = nullptr);
@@ -51,6 +54,7 @@ signals:
 private:
     struct Node;
     const Node *nodeOf(const QModelIndex &index) const;
+    void announceChange(const QModelIndex &parent);
     std::unique_ptr<Node> m_root;
     std::shared_ptr<const PlanAnalysis> m_analysis;
     int m_rank = 0;

@@ -14,7 +14,8 @@ namespace {
 constexpr int killAfterMs = 5000;
 constexpr qsizetype keptErrorBytes = 16 * 1024; // the end of what the process said
 
-template <typename T> void fillColumn(const nlohmann::json &line, const char *key, std::vector<Event> &events, T Event::*member) {
+template <typename T>
+void fillColumn(const nlohmann::json &line, const char *key, std::vector<Event> &events, T Event::*member) {
     const auto found = line.find(key);
     if (found == line.end() || !found->is_array())
         return;
@@ -65,8 +66,10 @@ RunProcess::RunProcess(QObject *parent) : QObject(parent), d(std::make_unique<Pr
     });
     connect(&d->process, &QProcess::finished, this, &RunProcess::onFinished);
     connect(&d->process, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
-        if (error == QProcess::FailedToStart)
-            emit failed(tr("%1 could not be started: %2").arg(programPath(), d->process.errorString()), -1);
+        if (error != QProcess::FailedToStart)
+            return;
+        emit failed(tr("%1 could not be started: %2").arg(programPath(), d->process.errorString()), -1);
+        emit ended();
     });
 }
 
@@ -150,16 +153,18 @@ void RunProcess::readResult(const nlohmann::json &json) {
 void RunProcess::onFinished(int exitCode, QProcess::ExitStatus status) {
     readLines();
     d->errors = (d->errors + d->process.readAllStandardError()).right(keptErrorBytes);
-    if (d->stopping || exitCode == 130) {
+    if (d->stopping || exitCode == 130)
         emit cancelled();
-        return;
-    }
-    if (d->delivered && exitCode == 0 && status == QProcess::NormalExit)
-        return;
-    QString words = QString::fromUtf8(d->errors).trimmed();
+    else if (!d->delivered || exitCode != 0 || status != QProcess::NormalExit)
+        emit failed(lastWords(exitCode, status), exitCode);
+    emit ended();
+}
+
+QString RunProcess::lastWords(int exitCode, QProcess::ExitStatus status) const {
+    const QString words = QString::fromUtf8(d->errors).trimmed();
     if (status == QProcess::CrashExit)
-        words = tr("the run's process crashed. %1").arg(words);
-    emit failed(words.isEmpty() ? tr("the run ended with exit code %1 and said nothing").arg(exitCode) : words, exitCode);
+        return tr("the run's process crashed. %1").arg(words);
+    return words.isEmpty() ? tr("the run ended with exit code %1 and said nothing").arg(exitCode) : words;
 }
 
 } // namespace tpscope

@@ -34,12 +34,14 @@ signals:
     void comparisonFinished(std::shared_ptr<const tpscope::Comparison> comparison); // verb compare
     void failed(const QString &message, int exitCode); // the process's own words (stderr)
     void cancelled();
+    void ended(); // after each of the above: nothing is running any more
 
 private:
     void readLines();
     void readLine(const QByteArray &line);
     void readResult(const nlohmann::json &json);
     void onFinished(int exitCode, QProcess::ExitStatus status);
+    QString lastWords(int exitCode, QProcess::ExitStatus status) const;
     struct Private;
     std::unique_ptr<Private> d;
 };

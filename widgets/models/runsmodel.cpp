@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "models/runsmodel.h"
 
-#include "measure/statistics.h"
+#include <utility>
+
+#include "base/summary.h"
 
 namespace tpscope {
 namespace {
@@ -16,6 +18,20 @@ QString resultText(const RunEntry &entry) {
     if (entry.trace && !entry.trace->tokenMs.empty())
         return RunsModel::tr("%1 ms a token").arg(milliseconds(summarize(entry.trace->tokenMs).median));
     return entry.message;
+}
+
+// A shape and a word, never a colour alone.
+QString stateText(const RunEntry &entry) {
+    static const std::pair<QLatin1String, const char *> texts[] = {
+        {QLatin1String("running"), QT_TR_NOOP("\u25B6 running")},   {QLatin1String("done"), QT_TR_NOOP("\u2713 done")},
+        {QLatin1String("failed"), QT_TR_NOOP("\u25B2 failed")},     {QLatin1String("cancelled"), QT_TR_NOOP("\u25A0 stopped")},
+        {QLatin1String("recorded"), QT_TR_NOOP("\u25CF recorded")}};
+    for (const auto &[state, text] : texts)
+        if (entry.state == state)
+            return state == QLatin1String("running") && entry.fraction >= 0
+                       ? RunsModel::tr("%1 %2 %").arg(RunsModel::tr(text)).arg(qRound(entry.fraction * 100))
+                       : RunsModel::tr(text);
+    return entry.state;
 }
 
 QString sourceText(const RunEntry &entry) {
@@ -52,10 +68,7 @@ QVariant RunsModel::cell(const RunEntry &row, int column, int role) const {
         return {};
     switch (column) {
     case TitleColumn: return row.title;
-    case StateColumn:
-        return row.fraction >= 0 && row.state == QLatin1String("running")
-                   ? tr("%1 %2 %").arg(row.state).arg(qRound(row.fraction * 100))
-                   : row.state;
+    case StateColumn: return stateText(row);
     case ResultColumn: return resultText(row);
     case SourceColumn: return sourceText(row);
     default: return {};

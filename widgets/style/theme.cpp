@@ -19,7 +19,7 @@ struct Row {
 };
 
 // Okabe-Ito; where a hue is too pale on white or too dark on black, its lightness is shifted, never its hue.
-constexpr std::array<Row, 10> rows{{
+constexpr std::array<Row, 13> rows{{
     {Meaning::Replicated, "#6F757B", "#9AA0A6", "\u25A1", QT_TRANSLATE_NOOP("Theme", "replicated")},
     {Meaning::ShardedRows, "#0072B2", "#4FA8DC", "\u25A4", QT_TRANSLATE_NOOP("Theme", "sharded on rows")},
     {Meaning::ShardedColumns, "#2F8FC4", "#56B4E9", "\u25A5", QT_TRANSLATE_NOOP("Theme", "sharded on columns")},
@@ -30,6 +30,9 @@ constexpr std::array<Row, 10> rows{{
     {Meaning::Collective, "#8A7D00", "#F0E442", "\u21C4", QT_TRANSLATE_NOOP("Theme", "collective")},
     {Meaning::Before, "#0072B2", "#4FA8DC", "A", QT_TRANSLATE_NOOP("Theme", "before")},
     {Meaning::After, "#0072B2", "#4FA8DC", "B", QT_TRANSLATE_NOOP("Theme", "after")},
+    {Meaning::Warning, "#946200", "#E69F00", "\u25C6", QT_TRANSLATE_NOOP("Theme", "warning")},
+    {Meaning::Good, "#007F5C", "#22B98B", "\u2713", QT_TRANSLATE_NOOP("Theme", "right")},
+    {Meaning::Info, "#0072B2", "#4FA8DC", "\u25CF", QT_TRANSLATE_NOOP("Theme", "info")},
 }};
 
 const Row &rowOf(Meaning meaning) { return rows[static_cast<std::size_t>(meaning)]; }

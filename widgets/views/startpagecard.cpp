@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/startpagecard.h"
+
+#include <QLabel>
+#include <QPainter>
+#include <QVBoxLayout>
+
+#include "style/icons.h"
+#include "style/theme.h"
+
+namespace tpscope {
+
+StartPageCard::StartPageCard(const QString &icon, const QString &title, const QString &about, QWidget *parent)
+    : QAbstractButton(parent), m_icon(icon), m_picture(new QLabel), m_title(new QLabel(title)), m_about(new QLabel(about)),
+      m_result(new QLabel) {
+    setText(title);
+    setAccessibleName(title);
+    setAccessibleDescription(about);
+    setCursor(Qt::PointingHandCursor);
+    setFocusPolicy(Qt::StrongFocus);
+    QFont font = m_title->font();
+    font.setPointSizeF(font.pointSizeF() + 3);
+    font.setBold(true);
+    m_title->setFont(font);
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(18, 16, 18, 16);
+    layout->setSpacing(8);
+    for (QLabel *label : {m_picture, m_title, m_about, m_result}) {
+        label->setWordWrap(label != m_picture);
+        label->setAttribute(Qt::WA_TransparentForMouseEvents);
+        layout->addWidget(label);
+    }
+    layout->addStretch(1);
+    m_result->hide();
+    refreshTheme();
+}
+
+void StartPageCard::setResult(const QString &result) {
+    m_result->setText(result);
+    m_result->setVisible(!result.isEmpty());
+}
+
+void StartPageCard::refreshTheme() {
+    m_picture->setPixmap(themedIcon(m_icon, Theme::accent()).pixmap(32, 32));
+    QPalette quiet = palette();
+    quiet.setColor(QPalette::WindowText, Theme::subtleText());
+    m_about->setPalette(quiet);
+    QFont bold = font();
+    bold.setBold(true);
+    m_result->setFont(bold);
+    m_title->setPalette(palette());
+    m_result->setPalette(palette());
+}
+
+QSize StartPageCard::sizeHint() const { return QSize(300, 200); }
+
+void StartPageCard::paintEvent(QPaintEvent *) {
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    const bool lit = underMouse() || hasFocus() || isDown();
+    painter.setPen(QPen(lit ? Theme::accent() : Theme::grid(), lit ? 2 : 1));
+    painter.setBrush(palette().color(isDown() ? QPalette::AlternateBase : QPalette::Base));
+    painter.drawRoundedRect(QRectF(rect()).adjusted(1.5, 1.5, -1.5, -1.5), 8, 8);
+}
+
+void StartPageCard::enterEvent(QEnterEvent *event) {
+    QAbstractButton::enterEvent(event);
+    update();
+}
+
+void StartPageCard::leaveEvent(QEvent *event) {
+    QAbstractButton::leaveEvent(event);
+    update();
+}
+
+} // namespace tpscope
