@@ -9,10 +9,12 @@ namespace {
 
 volatile std::sig_atomic_t signalled = 0;
 
-// Only sets a flag: nothing else is allowed here. The watcher thread turns it into a stop request.
+// Only sets a flag: nothing else is allowed here. The watcher thread turns it into a stop request. `timeout` and shells
+// send a signal twice; the third ends the program even if the stop hangs.
 extern "C" void onSignal(int number) {
-    signalled = 1;
-    std::signal(number, SIG_DFL);
+    signalled = signalled + 1;
+    if (signalled >= 3)
+        std::signal(number, SIG_DFL);
 }
 
 } // namespace

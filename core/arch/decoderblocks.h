@@ -64,13 +64,22 @@ struct DecoderFacts {
     std::string prefix;     // class name prefix
     std::string pythonFile;
     bool qkNorm = false;    // per-head q_norm and k_norm right after each projection
-    bool attentionBias = false;
+    bool attentionBias = false; // of q, k, v
+    bool outputBias = false;    // of o_proj
     bool mlpBias = false;
     std::vector<std::string> layerTypes; // one a layer; empty: all full_attention and no mapping of masks
     std::int64_t slidingWindow = 0;      // positions, for sliding_attention layers; 0 none
     DecoratorPlace modelDeprecateKwarg = DecoratorPlace::Innermost;    // of the base model's forward
     DecoratorPlace causalLmDeprecateKwarg = DecoratorPlace::Outermost; // of the causal model's
 };
+
+// "sliding_window" of the file; 0 for null, fallback where the key is missing.
+Result<std::int64_t> readSlidingWindow(const ModelConfig &config, std::int64_t fallback);
+// slidingWindow and layerTypes as Qwen2Config and Qwen3Config.__post_init__ fill them in: layer_types of the file, else
+// sliding from max_window_layers on where use_sliding_window switches it on.
+Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts);
+// As many layers as "num_hidden_layers" says, 1 to 100000.
+Result<std::int64_t> readLayerCount(const ModelConfig &config);
 
 // The whole description of a llama-like pre-norm decoder.
 Result<ModelDescription> describePreNormDecoder(const ModelConfig &config, const Upstream &upstream,

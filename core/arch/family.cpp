@@ -5,6 +5,8 @@
 #include <cstdio>
 
 #include "arch/llama.h"
+#include "arch/mistral.h"
+#include "arch/qwen2.h"
 #include "arch/qwen3.h"
 
 namespace tpscope {
@@ -12,6 +14,8 @@ namespace {
 
 constexpr std::array table{
     Family{"llama", describeLlama},
+    Family{"mistral", describeMistral},
+    Family{"qwen2", describeQwen2},
     Family{"qwen3", describeQwen3},
 };
 

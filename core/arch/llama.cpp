@@ -16,7 +16,7 @@ Result<ModelDescription> describeLlama(const ModelConfig &config, const Upstream
         return tl::unexpected(attentionBias.error());
     if (!mlpBias)
         return tl::unexpected(mlpBias.error());
-    facts.attentionBias = *attentionBias;
+    facts.attentionBias = facts.outputBias = *attentionBias;
     facts.mlpBias = *mlpBias;
     facts.modelDeprecateKwarg = blocks::DecoratorPlace::Outermost;
     return blocks::describePreNormDecoder(config, upstream, facts);

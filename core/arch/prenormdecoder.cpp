@@ -176,7 +176,7 @@ void addAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, std:
     if (facts.qkNorm)
         b.rmsNorm(attention, "k_norm", d.headDim, eps);
     b.linear(attention, "v_proj", d.hidden, d.kvHeads * d.headDim, facts.attentionBias);
-    b.linear(attention, "o_proj", d.heads * d.headDim, d.hidden, facts.attentionBias);
+    b.linear(attention, "o_proj", d.heads * d.headDim, d.hidden, facts.outputBias);
 }
 
 } // namespace

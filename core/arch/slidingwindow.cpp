@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <nlohmann/json.hpp>
+
+#include "arch/decoderblocks.h"
+
+namespace tpscope::blocks {
+namespace {
+
+Result<std::vector<std::string>> layerTypes(const ModelConfig &config, std::int64_t layers, bool sliding) {
+    std::vector<std::string> types;
+    if (config.has("layer_types")) {
+        const nlohmann::json &list = config.json().at("layer_types");
+        const auto bad = [&](const std::string &found) {
+            return fail(ErrorCode::BadInput,
+                        "key \"layer_types\": expected " + std::to_string(layers) +
+                            " entries, each \"full_attention\" or \"sliding_attention\", found " + found,
+                        Location{config.fileName()});
+        };
+        if (!list.is_array() || static_cast<std::int64_t>(list.size()) != layers)
+            return bad(list.is_array() ? std::to_string(list.size()) + " entries" : list.dump());
+        for (const nlohmann::json &entry : list) {
+            if (!entry.is_string() || (entry != "full_attention" && entry != "sliding_attention"))
+                return bad(entry.dump());
+            types.push_back(entry.get<std::string>());
+        }
+        return types;
+    }
+    const auto first = config.integer("max_window_layers", 28);
+    if (!first)
+        return tl::unexpected(first.error());
+    for (std::int64_t i = 0; i < layers; ++i)
+        types.push_back(sliding && i >= *first ? "sliding_attention" : "full_attention");
+    return types;
+}
+
+} // namespace
+
+Result<std::int64_t> readSlidingWindow(const ModelConfig &config, std::int64_t fallback) {
+    if (config.json().contains("sliding_window") && config.json().at("sliding_window").is_null())
+        return 0;
+    return config.integer("sliding_window", fallback);
+}
+
+Result<std::int64_t> readLayerCount(const ModelConfig &config) {
+    const auto layers = config.integer("num_hidden_layers");
+    if (layers && (*layers < 1 || *layers > 100000))
+        return fail(ErrorCode::BadInput,
+                    "key \"num_hidden_layers\": expected 1 to 100000, found " + std::to_string(*layers),
+                    Location{config.fileName()});
+    return layers;
+}
+
+Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts) {
+    const auto useSliding = config.flag("use_sliding_window", false);
+    if (!useSliding)
+        return tl::unexpected(useSliding.error());
+    const auto window = readSlidingWindow(config, 4096);
+    if (!window)
+        return tl::unexpected(window.error());
+    facts.slidingWindow = *useSliding ? *window : 0;
+    const auto layers = readLayerCount(config);
+    if (!layers)
+        return tl::unexpected(layers.error());
+    auto types = layerTypes(config, *layers, facts.slidingWindow > 0);
+    if (!types)
+        return tl::unexpected(types.error());
+    facts.layerTypes = std::move(*types);
+    return {};
+}
+
+} // namespace tpscope::blocks
