@@ -18,45 +18,45 @@ void Sizes::setLast(std::int64_t size) {
         at[static_cast<std::size_t>(rank - 1)] = size;
 }
 
-Value Value::tensor(Sizes sizes, bool integer) {
-    Value value;
+TracedValue TracedValue::tensor(Sizes sizes, bool integer) {
+    TracedValue value;
     value.kind = Kind::Tensor;
     value.sizes = sizes;
     value.integer = integer;
     return value;
 }
 
-Value Value::of(Attribute plain) {
-    Value value;
+TracedValue TracedValue::of(Attribute plain) {
+    TracedValue value;
     value.kind = Kind::Plain;
     value.plain = std::move(plain);
     return value;
 }
 
-Value Value::cache() {
-    Value value;
+TracedValue TracedValue::cache() {
+    TracedValue value;
     value.kind = Kind::Cache;
     return value;
 }
 
-const Value &Frame::get(std::string_view variable) const {
-    static const Value none;
+const TracedValue &Frame::get(std::string_view variable) const {
+    static const TracedValue none;
     const auto found =
-        std::ranges::find(locals, variable, &std::pair<std::string_view, Value>::first);
+        std::ranges::find(locals, variable, &std::pair<std::string_view, TracedValue>::first);
     return found == locals.end() ? none : found->second;
 }
 
-void Frame::set(std::string_view variable, Value value) {
+void Frame::set(std::string_view variable, TracedValue value) {
     const auto found =
-        std::ranges::find(locals, variable, &std::pair<std::string_view, Value>::first);
+        std::ranges::find(locals, variable, &std::pair<std::string_view, TracedValue>::first);
     if (found == locals.end())
         locals.emplace_back(variable, std::move(value));
     else
         found->second = std::move(value);
 }
 
-std::vector<Value> Frame::results() const {
-    std::vector<Value> values;
+std::vector<TracedValue> Frame::results() const {
+    std::vector<TracedValue> values;
     for (const Var &output : callable->program->outputs)
         values.push_back(get(output));
     return values;

@@ -30,7 +30,7 @@ struct Sizes {
 };
 
 // What torch.compile knows of a Python value: enough to guard on, nothing to compute with.
-struct Value {
+struct TracedValue {
     enum class Kind : std::uint8_t { None, Tensor, Plain, Cache };
     Kind kind = Kind::None;
     bool integer = false; // tensor of token ids
@@ -40,9 +40,9 @@ struct Value {
     // Only a value that came in from outside can be guarded on.
     int local = -1;
 
-    static Value tensor(Sizes sizes, bool integer = false);
-    static Value of(Attribute plain);
-    static Value cache();
+    static TracedValue tensor(Sizes sizes, bool integer = false);
+    static TracedValue of(Attribute plain);
+    static TracedValue cache();
 };
 
 // A Python function a frame can run: a program of the description, or the closure tp_forward that a
@@ -63,11 +63,11 @@ struct Frame {
     std::size_t begin = 0; // first statement: 0, or where a resume frame goes on
     std::optional<ModuleIndex> element; // of the innermost loop over modules
     std::string elementPath;
-    std::vector<std::pair<std::string_view, Value>> locals; // names live in the program
+    std::vector<std::pair<std::string_view, TracedValue>> locals; // names live in the program
 
-    const Value &get(std::string_view variable) const; // None when it is not set
-    void set(std::string_view variable, Value value);
-    std::vector<Value> results() const; // values of the program's outputs
+    const TracedValue &get(std::string_view variable) const; // None when it is not set
+    void set(std::string_view variable, TracedValue value);
+    std::vector<TracedValue> results() const; // values of the program's outputs
 };
 
 std::string joinPath(const std::string &base, const std::string &path);

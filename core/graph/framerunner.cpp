@@ -54,13 +54,13 @@ FrameRunner::FrameRunner(const ModelDescription &model, const ResolvedPlan &plan
       m_tracer(model, m_table, m_shapeFlow, cache, m_facts, hooked),
       m_replay(model, m_table, m_shapeFlow), m_options(options) {}
 
-void FrameRunner::forward(const std::vector<std::pair<std::string, Value>> &inputs) {
+void FrameRunner::forward(const std::vector<std::pair<std::string, TracedValue>> &inputs) {
     m_launches.clear();
     Frame root;
     root.callable = &m_table.forwardOf(ModuleIndex(0));
     for (const Var &input : root.callable->program->inputs) {
-        const auto given = std::ranges::find(inputs, input, &std::pair<std::string, Value>::first);
-        root.set(input, given == inputs.end() ? Value() : given->second);
+        const auto given = std::ranges::find(inputs, input, &std::pair<std::string, TracedValue>::first);
+        root.set(input, given == inputs.end() ? TracedValue() : given->second);
     }
     run(std::move(root));
 }
@@ -72,14 +72,14 @@ std::vector<CapturedFrame> FrameRunner::frames() const {
     return frames;
 }
 
-bool FrameRunner::call(Frame &, Frame callee, bool, std::vector<Value> &results) {
+bool FrameRunner::call(Frame &, Frame callee, bool, std::vector<TracedValue> &results) {
     callee.path.clear();
     results = run(std::move(callee));
     return true;
 }
 
 // Source: torch 2.13 csrc/dynamo/eval_frame_cpp.cpp dynamo__custom_eval_frame.
-std::vector<Value> FrameRunner::run(Frame frame) {
+std::vector<TracedValue> FrameRunner::run(Frame frame) {
     if (frame.begin > 0 && frame.begin == frame.callable->program->body.size())
         return frame.results(); // nothing left but the return
     if (frame.callable->program->skipFile)
@@ -94,19 +94,19 @@ std::vector<Value> FrameRunner::run(Frame frame) {
     if (state.runOnly)
         m_compiling = false; // for everything this frame calls, whether it is compiled or not
     // A copy: frames below may reorder the list the entry stands in.
-    std::vector<Value> results =
+    std::vector<TracedValue> results =
         entry ? runCompiled(frame, CompiledEntry(*entry)) : runEager(frame);
     m_compiling = compiling;
     return results;
 }
 
-std::vector<Value> FrameRunner::runEager(Frame &frame) {
+std::vector<TracedValue> FrameRunner::runEager(Frame &frame) {
     const Body &statements = frame.callable->program->body;
     body(statements, frame.begin, statements.size(), frame);
     return frame.results();
 }
 
-std::vector<Value> FrameRunner::runCompiled(Frame &frame, const CompiledEntry &entry) {
+std::vector<TracedValue> FrameRunner::runCompiled(Frame &frame, const CompiledEntry &entry) {
     const Body &statements = frame.callable->program->body;
     if (entry.graph >= 0)
         m_launches.push_back({entry.graph, frame.self});

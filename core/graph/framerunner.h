@@ -29,7 +29,7 @@ public:
 
     // One call of the model. inputs: values of its forward's inputs by name. Afterwards launches()
     // are this call's.
-    void forward(const std::vector<std::pair<std::string, Value>> &inputs);
+    void forward(const std::vector<std::pair<std::string, TracedValue>> &inputs);
 
     struct Launch {
         int graph = 0;
@@ -43,12 +43,12 @@ public:
 
 protected:
     bool call(Frame &caller, Frame callee, bool behindCallImpl,
-              std::vector<Value> &results) override;
+              std::vector<TracedValue> &results) override;
 
 private:
-    std::vector<Value> run(Frame frame);
-    std::vector<Value> runEager(Frame &frame);
-    std::vector<Value> runCompiled(Frame &frame, const CompiledEntry &entry);
+    std::vector<TracedValue> run(Frame frame);
+    std::vector<TracedValue> runEager(Frame &frame);
+    std::vector<TracedValue> runCompiled(Frame &frame, const CompiledEntry &entry);
     CompiledEntry *compile(CodeState &state, const Frame &frame);
     bool overLimit(CodeState &state) const;
     int addGraph(CodeState &state, const Frame &frame, const Trace &trace);

@@ -71,29 +71,29 @@ void FrameTracer::readArguments(const Statement &statement, const Frame &frame) 
     }
     if (!args)
         return; // a loop or a try block: the whole frame is skipped
-    read({Source::Kind::ModuleClass, path, {}, 0}, {});
+    read({GuardSource::Kind::ModuleClass, path, {}, 0}, {});
     for (const Var &arg : *args)
-        if (const Value &value = frame.get(arg); value.local >= 0)
-            read({Source::Kind::Local, {}, arg, 0}, value);
+        if (const TracedValue &value = frame.get(arg); value.local >= 0)
+            read({GuardSource::Kind::Local, {}, arg, 0}, value);
 }
 
-void FrameTracer::read(Source source, Value value) {
-    if (source.kind == Source::Kind::Local) // as the root frame names it
+void FrameTracer::read(GuardSource source, TracedValue value) {
+    if (source.kind == GuardSource::Kind::Local) // as the root frame names it
         source.name = m_root.locals[static_cast<std::size_t>(value.local)].first;
     if (!m_read.insert(source.key()).second)
         return;
-    if (source.kind != Source::Kind::Local)
+    if (source.kind != GuardSource::Kind::Local)
         value = m_facts.valueOf(source, m_root);
     m_trace.seen.push_back({std::move(source), std::move(value), m_statement});
 }
 
 void FrameTracer::enteringModule(Frame &, const std::string &path, ModuleIndex) {
-    read({Source::Kind::ModuleClass, {}, {}, 0}, {});
-    read({Source::Kind::ModuleClass, path, {}, 0}, {});
+    read({GuardSource::Kind::ModuleClass, {}, {}, 0}, {});
+    read({GuardSource::Kind::ModuleClass, path, {}, 0}, {});
 }
 
 bool FrameTracer::call(Frame &caller, Frame callee, bool behindCallImpl,
-                       std::vector<Value> &results) {
+                       std::vector<TracedValue> &results) {
     if (behindCallImpl && m_hooked[callee.self.value]) {
         m_trace.broke = true;
         m_trace.hooked = callee.self;
@@ -109,12 +109,12 @@ bool FrameTracer::call(Frame &caller, Frame callee, bool behindCallImpl,
 
 void FrameTracer::operation(const Operation &operation, Frame &frame) {
     if (!operation.onlyIf.empty())
-        read({Source::Kind::ModuleAttribute, frame.path, operation.onlyIf, 0}, {});
+        read({GuardSource::Kind::ModuleAttribute, frame.path, operation.onlyIf, 0}, {});
     // In a branch that is not taken, such as the cache update without a cache, nothing is read and
     // nothing computed.
     const bool reached = m_model.tree.at(frame.self).flag(operation.onlyIf, true) &&
                          (operation.kind != OpKind::CacheUpdate ||
-                          frame.get(operation.in.back()).kind == Value::Kind::Cache);
+                          frame.get(operation.in.back()).kind == TracedValue::Kind::Cache);
     if (reached) {
         readOperands(operation, frame);
         readExtras(operation, frame);
@@ -130,32 +130,32 @@ void FrameTracer::readOperands(const Operation &operation, const Frame &frame) {
     if (operation.graphOps == 0)
         return; // passes references on; touches no tensor
     for (const Var &in : operation.in)
-        if (const Value &value = frame.get(in); value.local >= 0)
-            read({Source::Kind::Local, {}, {}, 0}, value);
+        if (const TracedValue &value = frame.get(in); value.local >= 0)
+            read({GuardSource::Kind::Local, {}, {}, 0}, value);
     if (operation.parameters.empty())
         return;
-    read({Source::Kind::ModuleClass, {}, {}, 0}, {});
+    read({GuardSource::Kind::ModuleClass, {}, {}, 0}, {});
     for (const std::string &parameter : operation.parameters)
-        read({Source::Kind::Parameter, frame.path, parameter, 0}, {});
+        read({GuardSource::Kind::Parameter, frame.path, parameter, 0}, {});
 }
 
 void FrameTracer::readExtras(const Operation &operation, const Frame &frame) {
     for (const GuardRead &extra : operation.reads) {
         switch (extra.kind) {
         case GuardRead::Kind::SelfAttribute:
-            read({Source::Kind::ModuleAttribute, frame.path, extra.name, 0}, {});
+            read({GuardSource::Kind::ModuleAttribute, frame.path, extra.name, 0}, {});
             break;
         case GuardRead::Kind::Argument:
-            if (const Value &value = frame.get(extra.name); value.local >= 0)
-                read({Source::Kind::Local, {}, {}, 0}, value);
+            if (const TracedValue &value = frame.get(extra.name); value.local >= 0)
+                read({GuardSource::Kind::Local, {}, {}, 0}, value);
             break;
         case GuardRead::Kind::CacheLength: {
             const bool cached = std::ranges::any_of(operation.in, [&](const Var &in) {
-                return frame.get(in).kind == Value::Kind::Cache;
+                return frame.get(in).kind == TracedValue::Kind::Cache;
             });
             const std::size_t layer = m_shapes.cacheLayer(extra.name, frame.self);
             if (cached && m_cache && m_cache->slides(layer))
-                read({Source::Kind::CacheLength, {}, {}, layer}, {});
+                read({GuardSource::Kind::CacheLength, {}, {}, layer}, {});
             break;
         }
         }
@@ -167,8 +167,8 @@ void FrameTracer::readExtras(const Operation &operation, const Frame &frame) {
 void FrameTracer::pin(const Operation &operation, const Frame &frame) {
     if (operation.parameters.empty() || operation.in.empty() || operation.kind == OpKind::Embedding)
         return;
-    const Value &value = frame.get(operation.in.front());
-    if (value.kind == Value::Kind::Tensor && value.local >= 0 && value.sizes.rank > 0)
+    const TracedValue &value = frame.get(operation.in.front());
+    if (value.kind == TracedValue::Kind::Tensor && value.local >= 0 && value.sizes.rank > 0)
         m_pins.push_back({m_statement, {value.local, value.sizes.rank - 1}});
 }
 

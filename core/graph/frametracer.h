@@ -41,12 +41,12 @@ public:
 
 protected:
     bool call(Frame &caller, Frame callee, bool behindCallImpl,
-              std::vector<Value> &results) override;
+              std::vector<TracedValue> &results) override;
     void operation(const Operation &operation, Frame &frame) override;
     void enteringModule(Frame &caller, const std::string &path, ModuleIndex module) override;
 
 private:
-    void read(Source source, Value value);
+    void read(GuardSource source, TracedValue value);
     void readOperands(const Operation &operation, const Frame &frame);
     void readExtras(const Operation &operation, const Frame &frame);
     void pin(const Operation &operation, const Frame &frame);

@@ -4,8 +4,8 @@
 namespace tpscope {
 namespace {
 
-bool mayBeDynamic(Source::Kind kind) {
-    return kind == Source::Kind::Local || kind == Source::Kind::CacheLength;
+bool mayBeDynamic(GuardSource::Kind kind) {
+    return kind == GuardSource::Kind::Local || kind == GuardSource::Kind::CacheLength;
 }
 
 bool sizesFit(const Guard &guard, const Sizes &found) {
@@ -25,16 +25,16 @@ bool sizesFit(const Guard &guard, const Sizes &found) {
 
 } // namespace
 
-std::string Source::key() const {
+std::string GuardSource::key() const {
     return std::to_string(static_cast<int>(kind)) + "|" + path + "|" + name + "|" +
            std::to_string(layer);
 }
 
-void AutomaticDynamic::observe(const Source &source, const Value &value) {
+void AutomaticDynamic::observe(const GuardSource &source, const TracedValue &value) {
     if (!mayBeDynamic(source.kind))
         return;
     State &state = m_states[source.key()];
-    if (value.kind == Value::Kind::Tensor) {
+    if (value.kind == TracedValue::Kind::Tensor) {
         if (!state.sizes)
             state.sizes = value.sizes;
         else if (state.sizes->rank != value.sizes.rank)
@@ -46,13 +46,13 @@ void AutomaticDynamic::observe(const Source &source, const Value &value) {
                     state.dynamic |= 1U << d;
     }
     if (const auto *number = std::get_if<std::int64_t>(&value.plain);
-        value.kind == Value::Kind::Plain && number != nullptr) {
+        value.kind == TracedValue::Kind::Plain && number != nullptr) {
         state.numberChanged |= state.number && *state.number != *number;
         state.number = *number;
     }
 }
 
-unsigned AutomaticDynamic::dynamicSizes(const Source &source, const Value &value) const {
+unsigned AutomaticDynamic::dynamicSizes(const GuardSource &source, const TracedValue &value) const {
     const auto found = m_states.find(source.key());
     if (found == m_states.end())
         return 0;
@@ -63,7 +63,7 @@ unsigned AutomaticDynamic::dynamicSizes(const Source &source, const Value &value
     return dynamic;
 }
 
-bool AutomaticDynamic::dynamicInt(const Source &source) const {
+bool AutomaticDynamic::dynamicInt(const GuardSource &source) const {
     const auto found = m_states.find(source.key());
     return found != m_states.end() && found->second.numberChanged;
 }
@@ -76,37 +76,37 @@ std::optional<ModuleIndex> FrameFacts::moduleAt(const Frame &frame, const std::s
     return m_model.tree.resolve(frame.self, path);
 }
 
-Value FrameFacts::valueOf(const Source &source, const Frame &frame) const {
-    if (source.kind == Source::Kind::Local)
+TracedValue FrameFacts::valueOf(const GuardSource &source, const Frame &frame) const {
+    if (source.kind == GuardSource::Kind::Local)
         return frame.get(source.name);
-    if (source.kind == Source::Kind::CacheLength)
-        return m_cache ? Value::of(m_cache->length()) : Value();
+    if (source.kind == GuardSource::Kind::CacheLength)
+        return m_cache ? TracedValue::of(m_cache->length()) : TracedValue();
     const auto module = moduleAt(frame, source.path);
     if (!module)
         return {};
-    if (source.kind == Source::Kind::ModuleClass)
-        return Value::of(m_model.tree.at(*module).className);
-    if (source.kind == Source::Kind::Parameter)
-        return Value::tensor(m_shapes.parameter(*module, source.name));
+    if (source.kind == GuardSource::Kind::ModuleClass)
+        return TracedValue::of(m_model.tree.at(*module).className);
+    if (source.kind == GuardSource::Kind::Parameter)
+        return TracedValue::tensor(m_shapes.parameter(*module, source.name));
     const auto &attributes = m_model.tree.at(*module).attributes;
     const auto found = attributes.find(source.name);
-    return found == attributes.end() ? Value() : Value::of(found->second);
+    return found == attributes.end() ? TracedValue() : TracedValue::of(found->second);
 }
 
 bool FrameFacts::passes(const Guard &guard, const Frame &frame) const {
-    const Value found = valueOf(guard.source, frame);
+    const TracedValue found = valueOf(guard.source, frame);
     if (found.kind != guard.expected.kind)
         return false;
-    if (found.kind == Value::Kind::Tensor)
+    if (found.kind == TracedValue::Kind::Tensor)
         return found.integer == guard.expected.integer && sizesFit(guard, found.sizes);
-    if (found.kind != Value::Kind::Plain)
+    if (found.kind != TracedValue::Kind::Plain)
         return true;
     if (!guard.dynamicInt)
         return found.plain == guard.expected.plain;
     const auto *number = std::get_if<std::int64_t>(&found.plain);
     if (!number)
         return false;
-    return guard.source.kind != Source::Kind::CacheLength || !m_cache ||
+    return guard.source.kind != GuardSource::Kind::CacheLength || !m_cache ||
            m_cache->comparisons(guard.source.layer, *number, m_tokens) == guard.comparisons;
 }
 
@@ -116,13 +116,13 @@ Guard FrameFacts::guardOn(const Read &read, const AutomaticDynamic &dynamic,
     if (!mayBeDynamic(read.source.kind))
         return guard;
     guard.dynamicSizes =
-        read.value.kind == Value::Kind::Tensor ? dynamic.dynamicSizes(read.source, read.value) : 0;
+        read.value.kind == TracedValue::Kind::Tensor ? dynamic.dynamicSizes(read.source, read.value) : 0;
     for (const auto &[local, dimension] : pinned)
         if (local == read.value.local)
             guard.dynamicSizes &= ~(1U << dimension);
     guard.dynamicInt = dynamic.dynamicInt(read.source);
     const auto *number = std::get_if<std::int64_t>(&read.value.plain);
-    if (guard.dynamicInt && number && m_cache && read.source.kind == Source::Kind::CacheLength)
+    if (guard.dynamicInt && number && m_cache && read.source.kind == GuardSource::Kind::CacheLength)
         guard.comparisons = m_cache->comparisons(read.source.layer, *number, m_tokens);
     return guard;
 }

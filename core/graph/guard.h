@@ -14,7 +14,7 @@
 namespace tpscope {
 
 // Where a frame reads a value from, relative to the frame: Dynamo's guard sources.
-struct Source {
+struct GuardSource {
     enum class Kind {
         Local,           // a local variable the frame starts with: kind, rank, sizes; plain value
         ModuleClass,     // class of the module at self.<path>
@@ -32,15 +32,15 @@ struct Source {
 
 // A read that happened while top-level statement `statement` of the traced frame ran.
 struct Read {
-    Source source;
-    Value value;
+    GuardSource source;
+    TracedValue value;
     std::size_t statement = 0;
 };
 
 // What a compiled entry demands of a source.
 struct Guard {
-    Source source;
-    Value expected;
+    GuardSource source;
+    TracedValue expected;
     unsigned dynamicSizes = 0; // bit d: dimension d may be any size >= 2
     bool dynamicInt = false;   // may be any int with the same comparisons
     int comparisons = 0;       // of a dynamic cache length with its window
@@ -53,9 +53,9 @@ struct Guard {
 // wrap_symint and _automatic_dynamic.
 class AutomaticDynamic {
 public:
-    void observe(const Source &source, const Value &value);
-    unsigned dynamicSizes(const Source &source, const Value &value) const;
-    bool dynamicInt(const Source &source) const;
+    void observe(const GuardSource &source, const TracedValue &value);
+    unsigned dynamicSizes(const GuardSource &source, const TracedValue &value) const;
+    bool dynamicInt(const GuardSource &source) const;
 
 private:
     struct State {
@@ -75,7 +75,7 @@ public:
     FrameFacts(const ModelDescription &model, const ShapeFlow &shapes, const StaticCache *cache,
                std::int64_t tokens);
 
-    Value valueOf(const Source &source, const Frame &frame) const;
+    TracedValue valueOf(const GuardSource &source, const Frame &frame) const;
     bool passes(const Guard &guard, const Frame &frame) const;
     // pinned: (local variable, dimension) that an operation ties to a static size, which makes it
     // static again.

@@ -36,7 +36,7 @@ PhaseResult capturePrefill(const ModelDescription &model, const ResolvedPlan &pl
     PhaseCapture capture;
     for (int i = 0; i < 2; ++i) {
         runner.forward(
-            {{"input_ids", Value::tensor({options.batch, options.prefillTokens}, true)}});
+            {{"input_ids", TracedValue::tensor({options.batch, options.prefillTokens}, true)}});
         addCall(capture, runner);
     }
     return finish(model, std::move(capture), runner);
@@ -48,9 +48,9 @@ PhaseResult captureDecode(const ModelDescription &model, const ResolvedPlan &pla
     FrameRunner runner(model, plan, hooks, hooked, options, &cache, 1);
     PhaseCapture capture;
     for (int i = 0; i < options.decodeSteps; ++i) {
-        runner.forward({{"input_ids", Value::tensor({options.batch, 1}, true)},
-                        {"position_ids", Value::tensor({options.batch, 1}, true)},
-                        {"cache", Value::cache()}});
+        runner.forward({{"input_ids", TracedValue::tensor({options.batch, 1}, true)},
+                        {"position_ids", TracedValue::tensor({options.batch, 1}, true)},
+                        {"cache", TracedValue::cache()}});
         addCall(capture, runner);
         cache.advance(1);
     }

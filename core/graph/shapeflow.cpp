@@ -52,16 +52,16 @@ Sizes ShapeFlow::parameter(ModuleIndex self, const std::string &name) const {
     return {};
 }
 
-Value ShapeFlow::styleInput(const ParallelStyle &style, Value input) const {
-    if (style.input != ParallelStyle::Input::Split || input.kind != Value::Kind::Tensor)
+TracedValue ShapeFlow::styleInput(const ParallelStyle &style, TracedValue input) const {
+    if (style.input != ParallelStyle::Input::Split || input.kind != TracedValue::Kind::Tensor)
         return input;
     input.local = -1;
     input.sizes.setLast(chunkOf(input.sizes.last(), m_plan.tp, Rank(0)).size());
     return input;
 }
 
-Value ShapeFlow::styleOutput(const ParallelStyle &style, ModuleIndex self, Value output) const {
-    if (style.output == ParallelStyle::Output::None || output.kind != Value::Kind::Tensor)
+TracedValue ShapeFlow::styleOutput(const ParallelStyle &style, ModuleIndex self, TracedValue output) const {
+    if (style.output == ParallelStyle::Output::None || output.kind != TracedValue::Kind::Tensor)
         return output;
     output.local = -1;
     if (style.output == ParallelStyle::Output::Gather)
@@ -76,96 +76,96 @@ std::size_t ShapeFlow::cacheLayer(const std::string &name, ModuleIndex self) con
     return m_cache ? m_cache->layerOfMask(name) : 0;
 }
 
-std::vector<Value> ShapeFlow::results(const Operation &operation, const Frame &frame) const {
+std::vector<TracedValue> ShapeFlow::results(const Operation &operation, const Frame &frame) const {
     if (operation.kind == OpKind::CacheUpdate)
         return updated(operation, frame);
     if (operation.kind == OpKind::Select)
         return {selected(operation, frame)};
     if (operation.kind == OpKind::CausalMask)
         return {mask(operation, frame)};
-    std::vector<Value> values;
+    std::vector<TracedValue> values;
     for (std::size_t i = 0; i < operation.out.size(); ++i) {
         // Rope gives q and k, each like its own operand; tables come from one operand.
         const std::size_t operand = operation.kind == OpKind::Rope ? i : 0;
-        const Value first =
-            operand < operation.in.size() ? frame.get(operation.in[operand]) : Value();
-        Value value = shaped(operation, frame, first);
+        const TracedValue first =
+            operand < operation.in.size() ? frame.get(operation.in[operand]) : TracedValue();
+        TracedValue value = shaped(operation, frame, first);
         value.local = -1;
         values.push_back(std::move(value));
     }
     return values;
 }
 
-Value ShapeFlow::shaped(const Operation &operation, const Frame &frame, const Value &first) const {
+TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, const TracedValue &first) const {
     const Module &self = m_model.tree.at(frame.self);
     const std::string weight =
         operation.parameters.empty() ? "weight" : operation.parameters.front();
-    Value value = first;
+    TracedValue value = first;
     Sizes &sizes = value.sizes;
     switch (operation.kind) {
     case OpKind::Embedding:
-        return Value::tensor({sizes.at[0], sizes.at[1], parameter(frame.self, weight).last()});
+        return TracedValue::tensor({sizes.at[0], sizes.at[1], parameter(frame.self, weight).last()});
     case OpKind::Linear: sizes.setLast(parameter(frame.self, weight).at[0]); return value;
     case OpKind::ViewHeads: return viewHeads(operation, frame, first);
     case OpKind::Transpose: std::swap(sizes.at[1], sizes.at[2]); return value;
     case OpKind::RopeTable:
-        return Value::tensor(
+        return TracedValue::tensor(
             {sizes.at[0], sizes.at[1], self.integer("head_dim", m_model.dims.headDim)});
     case OpKind::Attend: // q [B,heads,T,D], v [B,kv,S,Dv] -> [B,T,heads,Dv]
-        return Value::tensor(
+        return TracedValue::tensor(
             {sizes.at[0], sizes.at[2], sizes.at[1],
              operation.in.size() > 2 ? frame.get(operation.in[2]).sizes.last() : sizes.last()});
     case OpKind::MergeHeads:
-        return Value::tensor({sizes.at[0], sizes.at[1], sizes.at[2] * sizes.at[3]});
+        return TracedValue::tensor({sizes.at[0], sizes.at[1], sizes.at[2] * sizes.at[3]});
     default: return value;
     }
 }
 
-Value ShapeFlow::viewHeads(const Operation &operation, const Frame &frame,
-                           const Value &first) const {
+TracedValue ShapeFlow::viewHeads(const Operation &operation, const Frame &frame,
+                           const TracedValue &first) const {
     const auto own = operation.attributes.find("head_dim");
     const auto *given =
         own == operation.attributes.end() ? nullptr : std::get_if<std::int64_t>(&own->second);
     const std::int64_t dim =
         given ? *given : m_model.tree.at(frame.self).integer("head_dim", m_model.dims.headDim);
     const std::int64_t heads = dim > 0 ? first.sizes.last() / dim : 0;
-    return Value::tensor({first.sizes.at[0], first.sizes.at[1], heads, dim});
+    return TracedValue::tensor({first.sizes.at[0], first.sizes.at[1], heads, dim});
 }
 
 // A mask [B,1,T,S]; S is the tokens themselves without a cache.
-Value ShapeFlow::mask(const Operation &operation, const Frame &frame) const {
-    const Value embeddings = operation.in.empty() ? Value() : frame.get(operation.in.front());
+TracedValue ShapeFlow::mask(const Operation &operation, const Frame &frame) const {
+    const TracedValue embeddings = operation.in.empty() ? TracedValue() : frame.get(operation.in.front());
     const std::int64_t batch = embeddings.sizes.at[0];
     const std::int64_t tokens = embeddings.sizes.at[1];
     const bool cached = std::ranges::any_of(
-        operation.in, [&](const Var &in) { return frame.get(in).kind == Value::Kind::Cache; });
+        operation.in, [&](const Var &in) { return frame.get(in).kind == TracedValue::Kind::Cache; });
     if (!cached || !m_cache)
-        return Value::tensor({batch, 1, tokens, tokens});
+        return TracedValue::tensor({batch, 1, tokens, tokens});
     const std::size_t layer = m_cache->layerOfMask(textOf(operation.attributes, "layer_type"));
-    return Value::tensor({batch, 1, tokens, m_cache->positions(layer, tokens)});
+    return TracedValue::tensor({batch, 1, tokens, m_cache->positions(layer, tokens)});
 }
 
 // The choice whose name is the current loop element's attribute (self's outside a loop); the first
 // if none fits.
-Value ShapeFlow::selected(const Operation &operation, const Frame &frame) const {
+TracedValue ShapeFlow::selected(const Operation &operation, const Frame &frame) const {
     const Module &by = m_model.tree.at(frame.element.value_or(frame.self));
     const std::string wanted = by.text(textOf(operation.attributes, "by"));
     for (std::size_t i = 0; i < operation.in.size(); ++i)
         if (textOf(operation.attributes, "choice" + std::to_string(i)) == wanted)
             return frame.get(operation.in[i]);
-    return operation.in.empty() ? Value() : frame.get(operation.in.front());
+    return operation.in.empty() ? TracedValue() : frame.get(operation.in.front());
 }
 
 // k, v [B,n,T,D] -> [B,n,S,D]; without a cache they stay as they are.
-std::vector<Value> ShapeFlow::updated(const Operation &operation, const Frame &frame) const {
-    std::vector<Value> values;
+std::vector<TracedValue> ShapeFlow::updated(const Operation &operation, const Frame &frame) const {
+    std::vector<TracedValue> values;
     std::string layerName = "layer_idx";
     for (const GuardRead &read : operation.reads)
         if (read.kind == GuardRead::Kind::CacheLength)
             layerName = read.name;
     for (std::size_t i = 0; i < operation.out.size(); ++i) {
-        Value value = i < operation.in.size() ? frame.get(operation.in[i]) : Value();
-        const bool cached = frame.get(operation.in.back()).kind == Value::Kind::Cache;
+        TracedValue value = i < operation.in.size() ? frame.get(operation.in[i]) : TracedValue();
+        const bool cached = frame.get(operation.in.back()).kind == TracedValue::Kind::Cache;
         if (cached && m_cache) {
             value.local = -1;
             value.sizes.at[2] =

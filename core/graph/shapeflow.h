@@ -20,11 +20,11 @@ public:
 
     // The values of operation.out, in order. An operation kind without a row of its own keeps the
     // first operand's shape.
-    std::vector<Value> results(const Operation &operation, const Frame &frame) const;
+    std::vector<TracedValue> results(const Operation &operation, const Frame &frame) const;
     // What a style makes of the first input and of the first output of module `self` on their way
     // through tp_forward.
-    Value styleInput(const ParallelStyle &style, Value input) const;
-    Value styleOutput(const ParallelStyle &style, ModuleIndex self, Value output) const;
+    TracedValue styleInput(const ParallelStyle &style, TracedValue input) const;
+    TracedValue styleOutput(const ParallelStyle &style, ModuleIndex self, TracedValue output) const;
     // Shape of a parameter of module self as rank 0 holds it; rank 0 scalar when there is none.
     Sizes parameter(ModuleIndex self, const std::string &name) const;
     // The cache layer that an operation reading the cache looks at: named by self's attribute or by
@@ -32,11 +32,11 @@ public:
     std::size_t cacheLayer(const std::string &name, ModuleIndex self) const;
 
 private:
-    Value shaped(const Operation &operation, const Frame &frame, const Value &first) const;
-    Value viewHeads(const Operation &operation, const Frame &frame, const Value &first) const;
-    Value mask(const Operation &operation, const Frame &frame) const;
-    Value selected(const Operation &operation, const Frame &frame) const;
-    std::vector<Value> updated(const Operation &operation, const Frame &frame) const;
+    TracedValue shaped(const Operation &operation, const Frame &frame, const TracedValue &first) const;
+    TracedValue viewHeads(const Operation &operation, const Frame &frame, const TracedValue &first) const;
+    TracedValue mask(const Operation &operation, const Frame &frame) const;
+    TracedValue selected(const Operation &operation, const Frame &frame) const;
+    std::vector<TracedValue> updated(const Operation &operation, const Frame &frame) const;
 
     const ModelDescription &m_model;
     const ResolvedPlan &m_plan;

@@ -26,7 +26,7 @@ public:
     // Positions of the keys and values a layer returns when `tokens` are added (one token a step).
     std::int64_t positions(std::size_t layer, std::int64_t tokens) const;
     // The layer whose lengths a mask for this layer type is built from: the first that does not
-    // slide for "full_attention", the first that slides for any other type, else layer 0. Source:
+    // slide for "full_attention", the first that slides for any other type, else layer 0. GuardSource:
     // masking_utils.py create_*_mask.
     std::size_t layerOfMask(const std::string &layerType) const;
     // How the comparisons of length with the window come out (is it full, will it be): code that

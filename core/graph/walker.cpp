@@ -20,7 +20,7 @@ void Walker::operation(const Operation &operation, Frame &frame) {
         const Var &variable = operation.out.front();
         const bool first =
             &operation == std::get_if<Operation>(&frame.callable->program->body.front().node);
-        const Value &value = frame.get(variable);
+        const TracedValue &value = frame.get(variable);
         frame.set(variable, first ? m_shapes.styleInput(*style, value)
                                   : m_shapes.styleOutput(*style, frame.self, value));
         return;
@@ -30,7 +30,7 @@ void Walker::operation(const Operation &operation, Frame &frame) {
             frame.set(operation.out[i], frame.get(operation.in[i]));
         return;
     }
-    std::vector<Value> values = m_shapes.results(operation, frame);
+    std::vector<TracedValue> values = m_shapes.results(operation, frame);
     for (std::size_t i = 0; i < operation.out.size(); ++i)
         frame.set(operation.out[i], std::move(values[i]));
 }
@@ -56,7 +56,7 @@ bool Walker::statement(const Statement &statement, Frame &frame) {
                 callee.self = frame.self;
                 callee.path = frame.path;
                 for (const auto &[name, constant] : node.constants)
-                    callee.set(name, Value::of(constant));
+                    callee.set(name, TracedValue::of(constant));
                 return enter(frame, std::move(callee), node.args, node.out, false);
             },
             [&](const CallForward &node) {
@@ -86,7 +86,7 @@ bool Walker::callModule(const CallModule &call, Frame &frame) {
     callee.self = *target;
     callee.path = joinPath(frame.path, path);
     for (const auto &[name, constant] : call.constants)
-        callee.set(name, Value::of(constant));
+        callee.set(name, TracedValue::of(constant));
     return enter(frame, std::move(callee), call.args, call.out, module.callProgram.empty());
 }
 
@@ -96,7 +96,7 @@ bool Walker::enter(Frame &frame, Frame callee, const std::vector<Var> &args,
     for (std::size_t i = 0; i < inputs.size() && i < args.size(); ++i)
         if (!args[i].empty())
             callee.set(inputs[i], frame.get(args[i]));
-    std::vector<Value> results;
+    std::vector<TracedValue> results;
     if (!call(frame, std::move(callee), behindCallImpl, results))
         return false;
     for (std::size_t i = 0; i < out.size() && i < results.size(); ++i)
@@ -125,7 +125,7 @@ void Replay::run(Frame &frame, std::size_t end) {
     body(frame.callable->program->body, frame.begin, end, frame);
 }
 
-bool Replay::call(Frame &, Frame callee, bool, std::vector<Value> &results) {
+bool Replay::call(Frame &, Frame callee, bool, std::vector<TracedValue> &results) {
     const Body &statements = callee.callable->program->body;
     body(statements, 0, statements.size(), callee);
     results = callee.results();

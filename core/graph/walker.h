@@ -23,7 +23,7 @@ protected:
     // its hooks sit. Returns false when the walk stops here; else results holds the callee's
     // outputs.
     virtual bool call(Frame &caller, Frame callee, bool behindCallImpl,
-                      std::vector<Value> &results) = 0;
+                      std::vector<TracedValue> &results) = 0;
     virtual void operation(const Operation &operation, Frame &frame);
     virtual void enteringModule(Frame &caller, const std::string &path, ModuleIndex module);
 
@@ -49,7 +49,7 @@ public:
 
 protected:
     bool call(Frame &caller, Frame callee, bool behindCallImpl,
-              std::vector<Value> &results) override;
+              std::vector<TracedValue> &results) override;
 };
 
 } // namespace tpscope
