@@ -105,8 +105,8 @@ TimeRange within(TimeRange range, const TimeRange &limits) {
 
 } // namespace
 
-TimeRange zoomed(const TimeRange &range, double about, double factor, const TimeRange &limits) {
-    constexpr double shortest = 1000.0; // ns
+TimeRange zoomed(const TimeRange &range, double about, double factor, const TimeRange &limits,
+                 double shortest) {
     const double length = std::clamp(range.length() * factor, std::min(shortest, limits.length()), limits.length());
     const double share = range.length() > 0 ? (about - range.from) / range.length() : 0.5;
     const double from = about - share * length;

@@ -56,9 +56,10 @@ struct TimeRange {
     bool operator==(const TimeRange &) const = default;
 };
 
-// Zoom about a point by a factor (< 1 closer), and pan by a share of the width; both stay inside limits and never below
-// one microsecond.
-TimeRange zoomed(const TimeRange &range, double about, double factor, const TimeRange &limits);
+// Zoom about a point by a factor (< 1 closer), and pan by a share of the width; both stay inside limits. shortest: what
+// zooming in ends at, one microsecond unless the axis is another one.
+TimeRange zoomed(const TimeRange &range, double about, double factor, const TimeRange &limits,
+                 double shortest = 1000.0);
 TimeRange panned(const TimeRange &range, double share, const TimeRange &limits);
 
 } // namespace tpscope

@@ -2,12 +2,14 @@
 #include "plot/timelineplottable.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tpscope {
 namespace {
 
-constexpr double laneGap = 0.14; // share of a lane left free above and below
-constexpr int labelMinimum = 36; // pixels a span needs before its name is written into it
+constexpr double laneGap = 0.16; // share of a lane left free above and below
+constexpr int labelMinimum = 24; // pixels a span needs before its name is written into it
+constexpr int elidedMinimum = 56; // and before a part of it is
 
 } // namespace
 
@@ -55,8 +57,14 @@ void TimelinePlottable::draw(QCPPainter *painter) {
     if (!mKeyAxis || !mValueAxis)
         return;
     const QRectF area = clipRect();
-    for (std::size_t i = 0; i < m_lanes.size(); ++i)
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) {
+        if (m_lanes[i].begins) {
+            const double y = std::round(mValueAxis->coordToPixel(static_cast<double>(i) - 0.5)) + 0.5;
+            painter->setPen(QPen(mKeyAxis->basePen().color(), 1));
+            painter->drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
+        }
         drawLane(painter, i, area);
+    }
 }
 
 void TimelinePlottable::drawLane(QCPPainter *painter, std::size_t index, const QRectF &area) const {
@@ -64,33 +72,64 @@ void TimelinePlottable::drawLane(QCPPainter *painter, std::size_t index, const Q
     const double centre = static_cast<double>(index);
     const double top = mValueAxis->coordToPixel(centre - 0.5 + laneGap);
     const double bottom = mValueAxis->coordToPixel(centre + 0.5 - laneGap);
-    const double upper = std::min(top, bottom);
-    const double height = std::abs(bottom - top);
+    const double upper = std::round(std::min(top, bottom));
+    const double height = std::round(std::abs(bottom - top));
     if (upper > area.bottom() || upper + height < area.top() || height < 1)
         return;
     const QCPRange keys = mKeyAxis->range();
-    const bool labels = m_labels && painter->fontMetrics().height() <= height;
-    for (const PixelRun &run : visibleRuns(lane.spans, keys.lower, keys.upper, static_cast<int>(area.width()))) {
-        const TimelineSpan &span = lane.spans.spans()[run.span];
-        const QColor color = span.kind < m_colors.size() ? m_colors[span.kind] : QColor(Qt::gray);
-        const QRectF rect(area.left() + run.left, upper, run.right - run.left, height);
-        if (lane.hollow && rect.width() > 3) {
-            painter->setPen(QPen(color, 1));
-            painter->setBrush(QColor(color.red(), color.green(), color.blue(), 60));
-            painter->drawRect(rect.adjusted(0.5, 0.5, -1, -1));
-        } else {
-            painter->fillRect(rect, color);
-        }
-        if (labels && rect.width() >= labelMinimum && span.item >= 0) {
-            const bool light = lane.hollow || color.lightness() > 140;
-            painter->setPen(lane.hollow ? mParentPlot->palette().color(QPalette::Text)
-                                        : (light ? QColor(Qt::black) : QColor(Qt::white)));
-            const QRectF textRect = rect.adjusted(4, 0, -4, 0);
-            painter->drawText(textRect, Qt::AlignVCenter | Qt::AlignLeft,
-                              painter->fontMetrics().elidedText(m_labels(span.item), Qt::ElideRight,
-                                                                static_cast<int>(textRect.width())));
-        }
+    const bool labels = m_labels && painter->fontMetrics().height() <= height + 2;
+    const auto runs = visibleRuns(lane.spans, keys.lower, keys.upper, static_cast<int>(area.width()));
+    for (const PixelRun &run : runs)
+        drawRun(painter, index, run, QRectF(area.left() + run.left, upper, run.right - run.left, height), labels);
+    // Marks last: what lies beside a rare span must not cover its mark.
+    for (const PixelRun &run : runs)
+        if (lane.spans.spans()[run.span].weight >= markedWeight)
+            drawMark(painter, QRectF(area.left() + run.left, upper, run.right - run.left, height));
+}
+
+void TimelinePlottable::drawRun(QCPPainter *painter, std::size_t index, const PixelRun &run, const QRectF &rect,
+                                bool labels) const {
+    const Lane &lane = m_lanes[index];
+    const TimelineSpan &span = lane.spans.spans()[run.span];
+    const int item = span.item;
+    const QColor color = span.kind < m_colors.size() ? m_colors[span.kind] : QColor(Qt::gray);
+    if (lane.hollow && rect.width() > 3) {
+        QColor inside = color;
+        inside.setAlpha(60);
+        painter->fillRect(rect, inside);
+        painter->setPen(QPen(color, 1));
+        painter->setBrush(Qt::NoBrush);
+        painter->drawRect(rect.adjusted(0.5, 0.5, -1, -0.5));
+    } else {
+        // A pixel stays free between wide neighbours, so that two of one kind are seen as two.
+        painter->fillRect(rect.width() > 3 ? rect.adjusted(0, 0, -1, 0) : rect, color);
     }
+    if (m_highlighted && item >= 0 && m_highlighted(static_cast<int>(index), item)) {
+        painter->setPen(QPen(m_highlightColor, 2));
+        painter->setBrush(Qt::NoBrush);
+        painter->drawRect(rect.adjusted(1, 1, -1, -1));
+    }
+    if (!labels || rect.width() < labelMinimum || item < 0)
+        return;
+    const QColor text = mParentPlot->palette().color(QPalette::Text);
+    painter->setPen(lane.hollow ? text : QColor(color.lightness() > 128 ? Qt::black : Qt::white));
+    const QRectF inside = rect.adjusted(4, 0, -4, 0);
+    const QString label = m_labels(static_cast<int>(index), item);
+    // A beginning of three letters tells nothing.
+    if (inside.width() < elidedMinimum && painter->fontMetrics().horizontalAdvance(label) > inside.width())
+        return;
+    painter->drawText(inside, Qt::AlignVCenter | Qt::AlignLeft,
+                      painter->fontMetrics().elidedText(label, Qt::ElideRight, static_cast<int>(inside.width())));
+}
+
+void TimelinePlottable::drawMark(QCPPainter *painter, const QRectF &rect) const {
+    const double x = rect.center().x();
+    constexpr double half = 4;
+    QPolygonF triangle;
+    triangle << QPointF(x - half, rect.top() - 3) << QPointF(x + half, rect.top() - 3) << QPointF(x, rect.top() + 4);
+    painter->setPen(Qt::NoPen);
+    painter->setBrush(m_markColor);
+    painter->drawPolygon(triangle);
 }
 
 void TimelinePlottable::drawLegendIcon(QCPPainter *painter, const QRectF &rect) const {

@@ -22,14 +22,24 @@ public:
         QString title;
         TimelineLane spans;
         bool hollow = false; // outlines only: the side "before"
+        bool begins = false; // a group of lanes begins here: a line above it
     };
+    // Spans of at least this weight carry a mark above them, however thin they are.
+    static constexpr int markedWeight = 250;
 
     TimelinePlottable(QCPAxis *keyAxis, QCPAxis *valueAxis);
 
     void setLanes(std::vector<Lane> lanes);
     const std::vector<Lane> &lanes() const { return m_lanes; }
-    void setColors(std::vector<QColor> colorsByKind) { m_colors = std::move(colorsByKind); }
-    void setLabels(std::function<QString(int item)> labels) { m_labels = std::move(labels); }
+    void setColors(std::vector<QColor> colorsByKind, QColor mark, QColor highlight) {
+        m_colors = std::move(colorsByKind);
+        m_markColor = mark;
+        m_highlightColor = highlight;
+    }
+    // What is written into wide spans. item: TimelineSpan::item.
+    void setLabels(std::function<QString(int lane, int item)> labels) { m_labels = std::move(labels); }
+    // Which spans get a border; an empty function: none.
+    void setHighlight(std::function<bool(int lane, int item)> highlighted) { m_highlighted = std::move(highlighted); }
 
     struct Hit {
         int lane = -1;
@@ -51,9 +61,14 @@ protected:
 
 private:
     void drawLane(QCPPainter *painter, std::size_t index, const QRectF &area) const;
+    void drawRun(QCPPainter *painter, std::size_t lane, const PixelRun &run, const QRectF &rect, bool labels) const;
+    void drawMark(QCPPainter *painter, const QRectF &rect) const;
     std::vector<Lane> m_lanes;
     std::vector<QColor> m_colors;
-    std::function<QString(int)> m_labels;
+    QColor m_markColor = Qt::red;
+    QColor m_highlightColor = Qt::blue;
+    std::function<QString(int, int)> m_labels;
+    std::function<bool(int, int)> m_highlighted;
 };
 
 } // namespace tpscope
