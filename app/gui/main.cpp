@@ -1,2 +1,41 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-int main() { return 0; }
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QSettings>
+
+#include "app/gui/mainwindow.h"
+#include "app/gui/screenshots.h"
+#include "style/theme.h"
+
+int main(int argc, char **argv) {
+    QApplication app(argc, argv);
+    QCoreApplication::setOrganizationName(QStringLiteral("TPScope"));
+    QCoreApplication::setApplicationName(QStringLiteral("tpscope-gui"));
+    QCoreApplication::setApplicationVersion(QStringLiteral(TPSCOPE_VERSION));
+
+    QCommandLineParser parser;
+    parser.setApplicationDescription(QCoreApplication::translate("main", "Profiler and editor for tensor-parallel plans."));
+    parser.addHelpOption();
+    parser.addVersionOption();
+    parser.addPositionalArgument(QStringLiteral("model"),
+                                 QCoreApplication::translate("main", "model folder, config.json, bundled name or cached hub id"),
+                                 QStringLiteral("[MODEL]"));
+    const QCommandLineOption plan(QStringLiteral("plan"), QCoreApplication::translate("main", "plan file to open"), QStringLiteral("PLAN"));
+    const QCommandLineOption shots(QStringLiteral("screenshots"),
+                                   QCoreApplication::translate("main", "render each view of the example into DIR and end"),
+                                   QStringLiteral("DIR"));
+    parser.addOptions({plan, shots});
+    parser.process(app);
+
+    if (parser.isSet(shots)) {
+        // Pictures show the program, not what its user did with it.
+        QCoreApplication::setApplicationName(QStringLiteral("tpscope-gui-screenshots"));
+        return tpscope::renderScreenshots(parser.value(shots));
+    }
+    tpscope::Theme::apply(static_cast<tpscope::ThemeKind>(QSettings().value(QStringLiteral("theme"), 0).toInt()));
+    tpscope::MainWindow window;
+    window.show();
+    if (!parser.positionalArguments().isEmpty() || parser.isSet(plan))
+        window.openWith(parser.positionalArguments().value(0), parser.value(plan));
+    return QApplication::exec();
+}
