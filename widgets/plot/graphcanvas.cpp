@@ -63,8 +63,13 @@ bool GraphCanvas::event(QEvent *event) {
     if (event->type() == QEvent::ToolTip) {
         const auto *help = static_cast<QHelpEvent *>(event);
         const int index = m_layout.itemAt(help->pos());
+        const auto section = std::ranges::find_if(
+            m_layout.sections, [&](const PlacedSection &placed) { return placed.notes.contains(help->pos()); });
         if (index >= 0)
             QToolTip::showText(help->globalPos(), itemOf(m_layout.items[static_cast<std::size_t>(index)]).tip, this);
+        else if (section != m_layout.sections.end()) // a narrow view cuts the notes
+            QToolTip::showText(help->globalPos(), notesOf(static_cast<std::size_t>(section - m_layout.sections.begin())),
+                               this);
         else
             QToolTip::hideText();
         return true;
@@ -72,6 +77,13 @@ bool GraphCanvas::event(QEvent *event) {
     if (event->type() == QEvent::FontChange)
         relayout();
     return QWidget::event(event);
+}
+
+QString GraphCanvas::notesOf(std::size_t section) const {
+    QStringList lines;
+    for (const QString &note : m_sections[section].notes)
+        lines << note;
+    return lines.join('\n');
 }
 
 void GraphCanvas::choose(int index) {

@@ -46,6 +46,7 @@ private:
     TextMeasure measure() const;
     void relayout();
     void choose(int index);
+    QString notesOf(std::size_t section) const;
     void drawSection(QPainter &painter, std::size_t index) const;
     void drawItem(QPainter &painter, int index) const;
     void drawBreak(QPainter &painter, const QRect &rect, const GraphItem &item) const;

@@ -87,8 +87,10 @@ private:
         // The body asks for as much as it needs in its lines, a little more because words do not divide evenly.
         const int body = m_measure.width(item.body) * 6 / (5 * mostBodyLines);
         const int wanted = std::max(title, item.kind == GraphItem::Kind::Break ? m_measure.width(item.body) : body);
-        const int least = item.kind == GraphItem::Kind::Break ? 0 : narrowest;
-        return std::clamp(wanted + 2 * pad + 2, least, std::max(widest, title + 2 * pad + 2));
+        int least = item.kind == GraphItem::Kind::Break ? 0 : narrowest;
+        for (const QString &word : item.body.split(' '))
+            least = std::max(least, std::min(widest, m_measure.width(word) + 2 * pad + 2));
+        return std::clamp(wanted + 2 * pad + 2, least, std::max({least, widest, title + 2 * pad + 2}));
     }
 
     void endRow() {

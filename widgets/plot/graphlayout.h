@@ -18,7 +18,7 @@ struct GraphItem {
     QString module; // as Selection speaks it; "" nothing to select
     bool hook = false;
     bool whole = false; // the one graph of a forward: as wide as there is room
-    QString tip;
+    QString tip{};
     bool operator==(const GraphItem &) const = default;
 };
 

@@ -30,21 +30,37 @@ LatencySeries latencySeries(const RunTrace &trace) {
     return series;
 }
 
+namespace {
+
+constexpr double fewestBins = 12;
+constexpr double mostBins = 60;
+
+// Freedman-Diaconis; 0 where half of the values are the same.
+double idealWidth(std::vector<double> values) {
+    if (values.empty())
+        return 0.0;
+    std::ranges::sort(values);
+    const double quartiles = values[values.size() * 3 / 4] - values[values.size() / 4];
+    return 2.0 * quartiles / std::cbrt(static_cast<double>(values.size()));
+}
+
+} // namespace
+
 HistogramPair histograms(const std::vector<double> &a, const std::vector<double> &b) {
     std::vector<double> all = a;
     all.insert(all.end(), b.begin(), b.end());
     HistogramPair pair;
     if (all.empty())
         return pair;
-    std::ranges::sort(all);
-    const std::size_t n = all.size();
-    const double span = all.back() - all.front();
-    const double quartiles = all[n * 3 / 4] - all[n / 4];
-    const double ideal = 2.0 * quartiles / std::cbrt(static_cast<double>(n));
-    const int bins = span <= 0 ? 1 : ideal > 0 ? std::clamp(static_cast<int>(std::ceil(span / ideal)), 1, 60) : 10;
+    const auto [least, most] = std::ranges::minmax(all);
+    const double span = most - least;
+    // The wider of the sides' own widths: what lies between the sides is no spread of either.
+    const double ideal = std::max(idealWidth(a), idealWidth(b));
+    const double wanted = ideal > 0 ? std::ceil(span / ideal) : mostBins * 0.75;
+    const int bins = span > 0 ? static_cast<int>(std::clamp(wanted, fewestBins, mostBins)) : 1;
     // Values that are all the same still get a bin one can see.
-    const double width = span > 0 ? span / bins : std::max(std::abs(all.front()) * 0.02, 1e-6);
-    const double low = span > 0 ? all.front() : all.front() - width / 2;
+    const double width = span > 0 ? span / bins : std::max(std::abs(least) * 0.02, 1e-6);
+    const double low = span > 0 ? least : least - width / 2;
     const auto fill = [&](const std::vector<double> &values) {
         Histogram histogram{low, width, std::vector<int>(static_cast<std::size_t>(bins), 0)};
         for (const double value : values) {

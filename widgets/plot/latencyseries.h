@@ -24,7 +24,8 @@ struct Histogram {
     std::vector<int> counts;
     double center(std::size_t bin) const { return low + width * (static_cast<double>(bin) + 0.5); }
 };
-// One set of bins for both, so that they compare: Freedman-Diaconis on the pooled values, between 1 and 60 bins.
+// One set of bins for both, so that they compare: Freedman-Diaconis, between 12 and 60 bins; one when all
+// values are the same.
 struct HistogramPair {
     Histogram a;
     Histogram b;

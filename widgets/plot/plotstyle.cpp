@@ -59,7 +59,7 @@ std::vector<QColor> timelineColors() {
     set(LaneKind::Tokens, mixed(base, Theme::color(Meaning::Before), 0.75));
     set(LaneKind::Launches, mixed(base, text, 0.75));
     set(LaneKind::Compute, mixed(base, text, 0.45));
-    set(LaneKind::Collectives, Theme::color(Meaning::Collective));
+    set(LaneKind::Collectives, mixed(base, Theme::color(Meaning::Collective), 0.75));
     set(LaneKind::Hooks, Theme::color(Meaning::Hook));
     colors[oddTokenColor] = mixed(base, Theme::color(Meaning::Before), 0.45);
     return colors;

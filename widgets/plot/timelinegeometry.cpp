@@ -9,29 +9,21 @@ namespace tpscope {
 TimelineLane::TimelineLane(std::vector<TimelineSpan> spans) : m_spans(std::move(spans)) {
     std::ranges::stable_sort(m_spans, {}, &TimelineSpan::start);
     const std::size_t n = m_spans.size();
+    m_weights.resize(n);
     m_tree.resize(2 * n);
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < n; ++i) {
+        m_weights[i] = m_spans[i].weight;
         m_tree[n + i] = static_cast<std::uint32_t>(i);
-    for (std::size_t i = n; i-- > 1;) {
-        const std::uint32_t a = m_tree[2 * i];
-        const std::uint32_t b = m_tree[2 * i + 1];
-        // The first of equals wins; the order of leaves in an uneven tree is not that of indices.
-        const bool second = m_spans[b].weight > m_spans[a].weight || (m_spans[b].weight == m_spans[a].weight && b < a);
-        m_tree[i] = second ? b : a;
     }
-}
-
-std::size_t TimelineLane::firstEndingAfter(std::int64_t t) const {
-    const auto found = std::ranges::upper_bound(m_spans, t, {}, &TimelineSpan::end);
-    return static_cast<std::size_t>(found - m_spans.begin());
+    for (std::size_t i = n; i-- > 1;)
+        m_tree[i] = outweighs(m_tree[2 * i + 1], m_tree[2 * i]) ? m_tree[2 * i + 1] : m_tree[2 * i];
 }
 
 std::size_t TimelineLane::heaviest(std::size_t begin, std::size_t end) const {
     const std::size_t n = m_spans.size();
-    std::size_t best = begin;
+    auto best = static_cast<std::uint32_t>(begin);
     const auto consider = [&](std::uint32_t candidate) {
-        if (m_spans[candidate].weight > m_spans[best].weight ||
-            (m_spans[candidate].weight == m_spans[best].weight && candidate < best))
+        if (outweighs(candidate, best))
             best = candidate;
     };
     for (std::size_t left = begin + n, right = end + n; left < right; left /= 2, right /= 2) {
@@ -50,18 +42,38 @@ struct Column {
     std::size_t end = 0;
 };
 
-Column columnOf(const TimelineLane &lane, double from, double perPixel, int column) {
-    const double left = from + perPixel * column;
-    const double right = left + perPixel;
+// The first index from `from` on for which isThere holds; it holds for all later ones. Near ones are found first: columns
+// are asked for from left to right.
+template <typename Predicate> std::size_t firstFrom(std::size_t from, std::size_t size, Predicate isThere) {
+    std::size_t step = 1;
+    std::size_t low = from; // nothing before low
+    while (low < size && !isThere(std::min(low + step, size) - 1)) {
+        low = std::min(low + step, size);
+        step *= 2;
+    }
+    std::size_t high = std::min(low + step, size);
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (isThere(middle))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+// from: where a column further left begins.
+Column columnOf(const TimelineLane &lane, const Column &from, double left, double right) {
     const auto &spans = lane.spans();
-    std::size_t begin = lane.firstEndingAfter(static_cast<std::int64_t>(std::floor(left)));
     // A span without duration still is at its instant.
-    while (begin > 0 && spans[begin - 1].duration == 0 && static_cast<double>(spans[begin - 1].start) >= left)
-        --begin;
-    const auto last = std::lower_bound(
-        spans.begin() + static_cast<std::ptrdiff_t>(begin), spans.end(), right,
-        [](const TimelineSpan &span, double t) { return static_cast<double>(span.start) < t; });
-    return {begin, std::max(begin, static_cast<std::size_t>(last - spans.begin()))};
+    const std::size_t begin = firstFrom(from.begin, spans.size(), [&](std::size_t i) {
+        const auto start = static_cast<double>(spans[i].start);
+        return start + static_cast<double>(spans[i].duration) > left || (spans[i].duration == 0 && start >= left);
+    });
+    const std::size_t end = firstFrom(std::max(begin, from.end), spans.size(), [&](std::size_t i) {
+        return static_cast<double>(spans[i].start) >= right;
+    });
+    return {begin, end};
 }
 
 } // namespace
@@ -71,8 +83,10 @@ std::vector<PixelRun> visibleRuns(const TimelineLane &lane, double from, double 
     if (lane.spans().empty() || width <= 0 || !(to > from))
         return runs;
     const double perPixel = (to - from) / width;
+    Column column;
     for (int x = 0; x < width; ++x) {
-        const Column column = columnOf(lane, from, perPixel, x);
+        const double left = from + perPixel * x;
+        column = columnOf(lane, column, left, left + perPixel);
         if (column.begin == column.end)
             continue;
         const std::size_t span = lane.heaviest(column.begin, column.end);
@@ -90,7 +104,9 @@ std::vector<PixelRun> visibleRuns(const TimelineLane &lane, double from, double 
 std::ptrdiff_t spanAt(const TimelineLane &lane, double from, double to, int width, int column) {
     if (lane.spans().empty() || width <= 0 || column < 0 || column >= width || !(to > from))
         return -1;
-    const Column touched = columnOf(lane, from, (to - from) / width, column);
+    const double perPixel = (to - from) / width;
+    const double left = from + perPixel * column;
+    const Column touched = columnOf(lane, {}, left, left + perPixel);
     return touched.begin == touched.end ? -1 : static_cast<std::ptrdiff_t>(lane.heaviest(touched.begin, touched.end));
 }
 

@@ -23,13 +23,15 @@ public:
     explicit TimelineLane(std::vector<TimelineSpan> spans); // sorts them
 
     const std::vector<TimelineSpan> &spans() const { return m_spans; }
-    // First span that ends after t; spans().size() when none does.
-    std::size_t firstEndingAfter(std::int64_t t) const;
     // Index of the heaviest span in [begin, end), the first of equals. begin < end.
     std::size_t heaviest(std::size_t begin, std::size_t end) const;
 
 private:
+    bool outweighs(std::uint32_t a, std::uint32_t b) const {
+        return m_weights[a] > m_weights[b] || (m_weights[a] == m_weights[b] && a < b);
+    }
     std::vector<TimelineSpan> m_spans;
+    std::vector<std::uint8_t> m_weights; // of m_spans, close together: a query looks at dozens
     std::vector<std::uint32_t> m_tree; // segment tree of indices, leaves at [n, 2n)
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <unordered_map>
 
 namespace tpscope {
@@ -84,7 +85,7 @@ public:
         while (lane < m_ends.size() && span.start < m_ends[lane] && lane + 1 < m_most)
             ++lane;
         if (lane == m_ends.size()) {
-            m_ends.push_back(0);
+            m_ends.push_back(std::numeric_limits<std::int64_t>::min());
             m_spans.emplace_back();
         }
         TimelineSpan placed = span;

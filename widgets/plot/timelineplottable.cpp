@@ -102,7 +102,8 @@ void TimelinePlottable::drawRun(QCPPainter *painter, std::size_t index, const Pi
         painter->drawRect(rect.adjusted(0.5, 0.5, -1, -0.5));
     } else {
         // A pixel stays free between wide neighbours, so that two of one kind are seen as two.
-        painter->fillRect(rect.width() > 3 ? rect.adjusted(0, 0, -1, 0) : rect, color);
+        const QRect whole = rect.toRect();
+        painter->fillRect(whole.width() > 3 ? whole.adjusted(0, 0, -1, 0) : whole, color);
     }
     if (m_highlighted && item >= 0 && m_highlighted(static_cast<int>(index), item)) {
         painter->setPen(QPen(m_highlightColor, 2));

@@ -29,4 +29,10 @@ QString TimeTicker::getTickLabel(double tick, const QLocale &locale, QChar, int)
     return locale.toString(value, 'f', decimals) + QStringLiteral(" ") + QString::fromUtf8(unit->name);
 }
 
+double WholeTicker::getTickStep(const QCPRange &range) {
+    return std::max(1.0, std::round(QCPAxisTicker::getTickStep(range)));
+}
+
+int WholeTicker::getSubTickCount(double) { return 0; }
+
 } // namespace tpscope

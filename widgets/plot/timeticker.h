@@ -18,4 +18,11 @@ private:
     double m_step = 1.0;
 };
 
+// Ticks at whole numbers only: steps, counts.
+class WholeTicker : public QCPAxisTicker {
+protected:
+    double getTickStep(const QCPRange &range) override;
+    int getSubTickCount(double tickStep) override;
+};
+
 } // namespace tpscope

@@ -20,6 +20,14 @@ namespace {
 
 QString q(const std::string &text) { return QString::fromStdString(text); }
 
+// Numbers stand right, one below the other.
+QTableWidgetItem *cellOf(const QString &text) {
+    auto *item = new QTableWidgetItem(text);
+    if (!text.isEmpty() && (text[0].isDigit() || text == QStringLiteral("-")))
+        item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    return item;
+}
+
 QLabel *textLabel() {
     auto *label = new QLabel;
     label->setWordWrap(true);
@@ -175,8 +183,8 @@ QTableWidget *CompareView::addTable(const ReportTable &table) {
     made->setHorizontalHeaderLabels(headers);
     for (int row = 0; row < rows; ++row)
         for (int column = 0; column < columns; ++column)
-            made->setItem(row, column, new QTableWidgetItem(q(table.rows[static_cast<std::size_t>(row)]
-                                                                        [static_cast<std::size_t>(column)])));
+            made->setItem(row, column, cellOf(q(table.rows[static_cast<std::size_t>(row)]
+                                                          [static_cast<std::size_t>(column)])));
     made->setEditTriggers(QAbstractItemView::NoEditTriggers);
     made->setFocusPolicy(Qt::ClickFocus);
     made->setAlternatingRowColors(true);

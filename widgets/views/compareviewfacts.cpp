@@ -72,7 +72,10 @@ VerdictWords verdictWords(const Comparison &comparison) {
                 tr("The 95 % interval of the difference lies above zero.")};
     case Verdict::NoClearDifference:
         return {QStringLiteral("\u2248"), tr("No clear difference in time a token"),
-                tr("The 95 % interval of the difference holds zero, or the test is not clear (p of 0.05 or more).")};
+                comparison.ci95Ms && ((*comparison.ci95Ms)[0] > 0 || (*comparison.ci95Ms)[1] < 0)
+                    ? tr("The 95 % interval excludes zero, but the rank-sum test is not clear (p = %1).")
+                          .arg(comparison.pValue.value_or(1.0), 0, 'f', 3)
+                    : tr("The 95 % interval of the difference holds zero.")};
     case Verdict::TooFewSamples:
         return {QStringLiteral("?"), tr("Too few samples for a verdict"),
                 tr("A side needs at least %1 measured steps.").arg(fewestSamples)};

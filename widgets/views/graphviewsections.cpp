@@ -31,7 +31,7 @@ QString holds(const LaunchStep &step) {
     QStringList labels;
     for (const std::string &label : step.labels)
         labels << q(label);
-    return labels.join(QStringLiteral(" \u00b7 "));
+    return labels.join(QStringLiteral(", "));
 }
 
 QString distinctGraphs(const LaunchStep &step) {
@@ -118,15 +118,16 @@ QString hookNote(const GraphCapture &capture) {
                          : tr("registered in a decode too, without breaking a graph"));
 }
 
-std::vector<QString> eagerNotes(const PhaseCapture &phase) {
+// "in eager: Qwen3Model.forward (graph break in a loop), ..."; "" when every frame with operations is compiled.
+QString eagerNote(const PhaseCapture &phase) {
     QMap<QString, QStringList> byReason;
     for (const CapturedFrame &frame : phase.frames)
         if (!frame.eagerBecause.empty() && frame.eagerBecause != "no operation in it")
             byReason[q(frame.eagerBecause)] << q(frame.name);
-    std::vector<QString> notes;
+    QStringList notes;
     for (auto it = byReason.cbegin(); it != byReason.cend(); ++it)
-        notes.push_back(tr("eager (%1): %2").arg(it.key(), it.value().join(QStringLiteral(", "))));
-    return notes;
+        notes << tr("%1 (%2)").arg(it.value().join(QStringLiteral(", ")), it.key());
+    return notes.isEmpty() ? QString() : tr("in eager: %1").arg(notes.join(QStringLiteral(", ")));
 }
 
 QString number(const GraphNumbers *numbers, int GraphNumbers::*member) {
@@ -158,8 +159,8 @@ GraphSection graphSection(const GraphCapture &capture, GraphPhase phase, bool be
     if (shown.launches == 1)
         section.counts = tr("1 graph, 1 launch (predicted)");
     section.notes.push_back(hookNote(capture));
-    for (QString &note : eagerNotes(shown))
-        section.notes.push_back(std::move(note));
+    if (const QString note = eagerNote(shown); !note.isEmpty())
+        section.notes.push_back(note);
     for (const LaunchFold &fold : foldLaunches(shown, capture.sites))
         section.groups.push_back(groupOf(capture, fold));
     if (shown.launches == 1 && section.groups.size() == 1 && section.groups.front().items.size() == 1) {

@@ -10,6 +10,7 @@
 
 #include "measure/statistics.h"
 #include "plot/plotstyle.h"
+#include "plot/timeticker.h"
 #include "report/comparisonfacts.h"
 #include "style/theme.h"
 
@@ -57,6 +58,8 @@ void LatencyView::buildPlot() {
     m_stepRect->axis(QCPAxis::atBottom)->setLabel(tr("step, all repeats in order"));
     m_distRect->axis(QCPAxis::atBottom)->setLabel(tr("steps of this time"));
     m_distRect->axis(QCPAxis::atLeft)->setTickLabels(false);
+    m_stepRect->axis(QCPAxis::atBottom)->setTicker(QSharedPointer<WholeTicker>::create());
+    m_distRect->axis(QCPAxis::atBottom)->setTicker(QSharedPointer<WholeTicker>::create());
     m_firstRect->axis(QCPAxis::atBottom)->grid()->setVisible(false);
     m_distRect->axis(QCPAxis::atBottom)->grid()->setVisible(false);
     m_plot->setInteractions(QCP::iRangeDrag);

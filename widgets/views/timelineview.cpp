@@ -9,12 +9,10 @@
 #include <QScrollArea>
 #include <QSignalBlocker>
 #include <QToolButton>
-#include <QToolTip>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <qcustomplot.h>
 
-#include "model/moduletree.h"
 #include "plot/plotstyle.h"
 #include "plot/timelineplottable.h"
 #include "plot/timeticker.h"
@@ -24,21 +22,10 @@ namespace tpscope {
 namespace {
 
 constexpr int laneHeight = 26;
-constexpr int allRanks = -1;
+constexpr int highestLane = 64;
 constexpr std::size_t buildHereUpTo = 100'000; // events; more are sorted into lanes on a worker
 constexpr double zoomStep = 0.7;
 constexpr double panStep = 0.2;
-
-QString kindWord(LaneKind kind) {
-    switch (kind) {
-    case LaneKind::Tokens: return TimelineView::tr("tokens");
-    case LaneKind::Launches: return TimelineView::tr("launches");
-    case LaneKind::Compute: return TimelineView::tr("compute");
-    case LaneKind::Collectives: return TimelineView::tr("collectives");
-    case LaneKind::Hooks: return TimelineView::tr("hooks");
-    }
-    return {};
-}
 
 std::size_t eventCount(const RunTrace &trace) {
     std::size_t count = 0;
@@ -79,6 +66,7 @@ void TimelineView::buildPlot() {
     m_plot->setInteractions(QCP::iRangeDrag);
     m_plot->axisRect()->setRangeDrag(Qt::Horizontal);
     m_plot->xAxis->setTicker(QSharedPointer<TimeTicker>::create());
+    m_plot->xAxis->setLabel(tr("since the first token of its rank began"));
     m_plot->yAxis->setRangeReversed(true);
     m_plot->yAxis->setTickLength(0);
     m_plot->yAxis->setSubTicks(false);
@@ -131,6 +119,7 @@ void TimelineView::buildLayout() {
     m_scroll->setFocusPolicy(Qt::NoFocus);
     m_scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     m_scroll->setWidget(m_plot);
+    m_scroll->setBackgroundRole(QPalette::Base);
     m_details = new QLabel;
     m_details->setContentsMargins(8, 4, 8, 6);
     m_details->setTextFormat(Qt::PlainText);
@@ -242,19 +231,6 @@ void TimelineView::rebuild() {
     });
 }
 
-QString TimelineView::laneTitle(const LaneOf &lane) const {
-    if (lane.lane.continued)
-        return {};
-    QStringList parts;
-    const Side &side = m_sides[lane.side];
-    if (!side.word.isEmpty())
-        parts << side.word;
-    if (m_rankBox->currentData().toInt() == allRanks)
-        parts << tr("rank %1").arg(side.trace->ranks[lane.lane.rank].rank);
-    parts << kindWord(lane.lane.kind);
-    return parts.join(QStringLiteral(" \u00b7 "));
-}
-
 void TimelineView::showLanes(std::vector<LaneOf> lanes) {
     std::vector<TimelinePlottable::Lane> shown;
     auto titles = QSharedPointer<QCPAxisTickerText>::create();
@@ -269,7 +245,8 @@ void TimelineView::showLanes(std::vector<LaneOf> lanes) {
     m_plottable->setLanes(std::move(shown));
     m_plot->yAxis->setTicker(titles);
     m_plot->yAxis->setRange(-0.6, std::max(1, count) - 0.4);
-    m_plot->setMinimumHeight(count * laneHeight + 60);
+    m_plot->setMinimumHeight(count * laneHeight + 80);
+    m_plot->setMaximumHeight(count * highestLane + 80);
     for (QWidget *widget : {m_bar, static_cast<QWidget *>(m_scroll), static_cast<QWidget *>(m_details)})
         widget->setVisible(count > 0);
     m_empty->setVisible(count == 0);
@@ -277,26 +254,6 @@ void TimelineView::showLanes(std::vector<LaneOf> lanes) {
     setNote();
     followModule(m_selection->module());
     fit();
-}
-
-void TimelineView::setNote() {
-    QStringList notes;
-    QStringList sources;
-    for (const Side &side : m_sides) {
-        const auto source = name(side.trace->source), backend = name(side.trace->backend);
-        const QString text = tr("%1 (%2)").arg(QString::fromUtf8(source.data(), static_cast<int>(source.size())),
-                                               QString::fromUtf8(backend.data(), static_cast<int>(backend.size())));
-        if (!sources.contains(text))
-            sources << text;
-        if (side.endToEnd && notes.isEmpty())
-            notes << tr("no events were kept: token times laid end to end, warm-up left out");
-        else if (!side.endToEnd && side.trace->backend == Backend::Transformers && notes.isEmpty())
-            notes << tr("this backend times tokens only, on rank 0");
-    }
-    notes.prepend(tr("times: %1").arg(sources.join(QStringLiteral(", "))));
-    notes << tr("\u25be rare: over %1\u00d7 the usual time of its kind").arg(outlierFactor);
-    m_note->setText(notes.join(QStringLiteral(" \u00b7 ")));
-    m_note->setToolTip(m_note->text());
 }
 
 bool TimelineView::hasContent() const { return !m_plottable->lanes().empty(); }
@@ -324,7 +281,13 @@ void TimelineView::showRange(const TimeRange &range) {
     m_plot->replot(QCustomPlot::rpQueuedReplot);
 }
 
-void TimelineView::fit() { showRange(fullRange()); }
+// A long load would leave the tokens a few pixels: then they are shown, and zooming out shows the load.
+void TimelineView::fit() {
+    TimeRange range = fullRange();
+    if (range.from < -0.1 * range.length())
+        range.from = -0.01 * range.to;
+    showRange(range);
+}
 
 void TimelineView::zoomAbout(double about, double factor) { showRange(zoomed(shownRange(), about, factor, fullRange())); }
 
@@ -368,92 +331,6 @@ bool TimelineView::eventFilter(QObject *watched, QEvent *event) {
     else if (event->type() == QEvent::MouseButtonPress)
         onClick(static_cast<QMouseEvent *>(event)->pos());
     return QWidget::eventFilter(watched, event);
-}
-
-const RunTrace &TimelineView::traceOf(int lane) const { return *m_sides[m_keys[static_cast<std::size_t>(lane)].side].trace; }
-
-const Event *TimelineView::eventAt(int lane, int item) const {
-    if (lane < 0 || static_cast<std::size_t>(lane) >= m_keys.size() || item < 0)
-        return nullptr;
-    const auto &events = traceOf(lane).ranks[m_keys[static_cast<std::size_t>(lane)].rank].events;
-    return static_cast<std::size_t>(item) < events.size() ? &events[static_cast<std::size_t>(item)] : nullptr;
-}
-
-QString TimelineView::describe(int lane, int item) const {
-    const Event *event = eventAt(lane, item);
-    if (!event)
-        return {};
-    const RunTrace &trace = traceOf(lane);
-    const LaneKey key = m_keys[static_cast<std::size_t>(lane)];
-    const RankTrace &rank = trace.ranks[key.rank];
-    QStringList parts;
-    if (!m_sides[key.side].word.isEmpty())
-        parts << m_sides[key.side].word;
-    const QString module = QString::fromStdString(moduleOf(trace, *event));
-    parts << (module.isEmpty() ? QString::fromStdString(shortLabel(trace, *event)) : module);
-    const QString op = QString::fromStdString(opOf(trace, *event));
-    if (!module.isEmpty() && !op.isEmpty())
-        parts << op;
-    parts << QString::fromStdString(durationText(static_cast<double>(event->duration)))
-          << tr("at %1").arg(QString::fromStdString(durationText(static_cast<double>(event->start - originOf(rank)))));
-    if (event->bytes > 0)
-        parts << QString::fromStdString(bytesText(event->bytes));
-    if (event->kind != EventKind::Token && event->kind != EventKind::Phase)
-        parts << (event->token < 0 ? tr("prefill") : tr("step %1").arg(event->token));
-    parts << tr("rank %1").arg(rank.rank);
-    const auto source = name(trace.source);
-    parts << QString::fromUtf8(source.data(), static_cast<int>(source.size()));
-    return parts.join(QStringLiteral(" \u00b7 "));
-}
-
-void TimelineView::onHover(const QPoint &position) {
-    const TimelinePlottable::Hit hit = m_plottable->hitAt(position);
-    const QString text = describe(hit.lane, hit.item);
-    if (text.isEmpty()) {
-        QToolTip::hideText();
-        return;
-    }
-    m_details->setText(text);
-    QString lines = text;
-    QToolTip::showText(m_plot->mapToGlobal(position + QPoint(12, 12)),
-                       lines.replace(QStringLiteral(" \u00b7 "), QStringLiteral("\n")), m_plot);
-}
-
-void TimelineView::onClick(const QPoint &position) {
-    setFocus(Qt::MouseFocusReason);
-    const TimelinePlottable::Hit hit = m_plottable->hitAt(position);
-    const Event *event = eventAt(hit.lane, hit.item);
-    if (!event)
-        return;
-    m_details->setText(describe(hit.lane, hit.item));
-    const std::string module = moduleOf(traceOf(hit.lane), *event);
-    if (!module.empty())
-        m_selection->selectModule(QString::fromStdString(modulesOfName(module).front()));
-}
-
-void TimelineView::followModule(const QString &module) {
-    if (module.isEmpty()) {
-        m_plottable->setHighlight({});
-    } else {
-        // Names are resolved once a side; a selected fold ("*") means all its layers.
-        const bool fold = module.contains('*');
-        std::vector<std::vector<bool>> wanted;
-        for (const Side &side : m_sides) {
-            std::vector<bool> is;
-            for (const std::string &name : side.trace->moduleNames)
-                is.push_back(std::ranges::any_of(modulesOfName(name), [&](const std::string &one) {
-                    return (fold ? genericName(one) : one) == module.toStdString();
-                }));
-            wanted.push_back(std::move(is));
-        }
-        m_plottable->setHighlight([this, wanted](int lane, int item) {
-            const Event *event = eventAt(lane, item);
-            const auto &is = wanted[m_keys[static_cast<std::size_t>(lane)].side];
-            return event && event->module >= 0 && static_cast<std::size_t>(event->module) < is.size() &&
-                   is[static_cast<std::size_t>(event->module)];
-        });
-    }
-    m_plot->replot(QCustomPlot::rpQueuedReplot);
 }
 
 } // namespace tpscope

@@ -63,6 +63,8 @@ private:
         std::size_t rank = 0;
     };
 
+    static constexpr int allRanks = -1; // of the rank box
+
     void buildLayout();
     void buildPlot();
     void applyColors();
