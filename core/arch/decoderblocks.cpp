@@ -65,8 +65,8 @@ ModuleIndex Builder::embedding(ModuleIndex parent, const std::string &name, std:
 ModuleIndex Builder::rmsNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps) {
     const ModuleIndex index = model.tree.add(parent, name, prefix + "RMSNorm");
     Module &module = at(index);
-    module.parameters.push_back({"weight", {size}, model.dtype, 0.0, 1.0});
-    module.attributes = {{"eps", eps}};
+    module.parameters.push_back({"weight", {size}, model.dtype, 0.0, 1.0 - normOffset});
+    module.attributes = {{"eps", eps}, {"weight_offset", normOffset}};
     module.forwardProgram = prefix + "RMSNorm.forward";
     Operation norm;
     norm.kind = OpKind::RmsNorm;
@@ -91,7 +91,26 @@ ModuleIndex Builder::activation(ModuleIndex parent, const std::string &name, con
     return index;
 }
 
-ModuleIndex Builder::rotary(ModuleIndex parent, const std::string &name) {
+ModuleIndex Builder::dropout(ModuleIndex parent, const std::string &name) {
+    const ModuleIndex index = model.tree.add(parent, name, "Dropout");
+    at(index).forwardProgram = "Dropout.forward"; // does nothing in eval, nor in training with the usual p of 0
+    define({"Dropout.forward", "forward@dropout.py", {"input"}, {"input"}, {}, true});
+    return index;
+}
+
+void Builder::scaleEmbedding(ModuleIndex embedding, const std::string &className, double factor) {
+    Module &module = at(embedding);
+    module.className = className;
+    module.attributes.emplace("embed_scale", factor);
+    const std::string inner = module.forwardProgram;
+    module.forwardProgram = className + ".forward";
+    define({module.forwardProgram, "forward@" + pythonFile, {"input"}, {"output"},
+            {callFunction(inner, {"input"}, {"embedded"}),
+             op(OpKind::Scale, {"embedded"}, {"output"}, "* embed_scale")},
+            false});
+}
+
+ModuleIndex Builder::rotary(ModuleIndex parent, const std::string &name, bool byLayerType) {
     const ModuleIndex index = model.tree.add(parent, name, prefix + "RotaryEmbedding");
     Module &module = at(index);
     module.attributes = {{"head_dim", model.dims.headDim}};
@@ -102,7 +121,12 @@ ModuleIndex Builder::rotary(ModuleIndex parent, const std::string &name) {
     table.out = {"cos", "sin"};
     table.graphOps = 11;
     const std::string inner = prefix + "RotaryEmbedding.forward";
-    define({inner, "forward@" + pythonFile, {"x", "position_ids"}, {"cos", "sin"}, {op(table)}, false});
+    std::vector<Var> inputs{"x", "position_ids"};
+    if (byLayerType) {
+        inputs.push_back("layer_type");
+        table.reads = {{GuardRead::Kind::Argument, "layer_type"}};
+    }
+    define({inner, "forward@" + pythonFile, inputs, {"cos", "sin"}, {op(table)}, false});
     module.forwardProgram = wrap(inner, "dynamic_rope_update", "wrapper@modeling_rope_utils.py", false);
     return index;
 }
@@ -119,6 +143,30 @@ ModuleIndex Builder::gatedMlp(ModuleIndex parent, const std::string &name, std::
             {callModule("gate_proj", {"x"}, {"gate"}), callModule("act_fn", {"gate"}, {"activated"}),
              callModule("up_proj", {"x"}, {"up"}),
              op(OpKind::Multiply, {"activated", "up"}, {"inner"}, "act_fn(gate) * up"),
+             callModule("down_proj", {"inner"}, {"output"})},
+            false});
+    return index;
+}
+
+ModuleIndex Builder::packedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden,
+                               std::int64_t inner, const std::string &function) {
+    const ModuleIndex index = model.tree.add(parent, name, prefix + "MLP");
+    at(index).forwardProgram = prefix + "MLP.forward";
+    linear(index, "gate_up_proj", hidden, 2 * inner, false);
+    activation(index, "activation_fn", function);
+    linear(index, "down_proj", inner, hidden, false);
+    const auto half = [](std::int64_t chunk, const Var &out) {
+        Operation slice;
+        slice.kind = OpKind::Slice;
+        slice.in = {"gate_up"};
+        slice.out = {out};
+        slice.attributes = {{"chunk", chunk}, {"of", std::int64_t{2}}};
+        return op(std::move(slice), "chunk(2, dim=-1)");
+    };
+    define({prefix + "MLP.forward", "forward@" + pythonFile, {"x"}, {"output"},
+            {callModule("gate_up_proj", {"x"}, {"gate_up"}), half(0, "gate"), half(1, "up"),
+             callModule("activation_fn", {"gate"}, {"activated"}),
+             op(OpKind::Multiply, {"up", "activated"}, {"inner"}, "up * activation_fn(gate)"),
              callModule("down_proj", {"inner"}, {"output"})},
             false});
     return index;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Builder {
     std::string prefix;     // "Qwen3": class names and program ids start with it
     std::string pythonFile; // "modeling_qwen3.py"
     double initStd = 0.02;
+    double normOffset = 0.0;  // the norms multiply by it plus their weight (Gemma: 1)
 
     Module &at(ModuleIndex index) { return model.tree.modules[index.value]; }
     void define(ForwardProgram program); // no effect when the id exists
@@ -35,9 +37,16 @@ struct Builder {
     ModuleIndex embedding(ModuleIndex parent, const std::string &name, std::int64_t rows, std::int64_t columns);
     ModuleIndex rmsNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps);
     ModuleIndex activation(ModuleIndex parent, const std::string &name, const std::string &function);
-    ModuleIndex rotary(ModuleIndex parent, const std::string &name);
+    // byLayerType: its forward takes the layer type and picks that type's frequencies.
+    ModuleIndex rotary(ModuleIndex parent, const std::string &name, bool byLayerType = false);
+    ModuleIndex dropout(ModuleIndex parent, const std::string &name);
     ModuleIndex gatedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden, std::int64_t inner,
                          bool bias, const std::string &function);
+
+    ModuleIndex packedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden, std::int64_t inner,
+                          const std::string &function);
+    // Makes an embedding one that multiplies by a factor, of a class of transformers' own.
+    void scaleEmbedding(ModuleIndex embedding, const std::string &className, double factor);
 
     // Wraps `inner` (a program id with these inputs and outputs) in the frame of the decorator `decorator` and returns the
     // new id, "<inner>/<decorator>". All functions a decorator wraps share its wrapper's code object.
@@ -59,11 +68,35 @@ private:
 // Reads what every decoder-only config has into model.dims, dtype, rope. Errors name the key.
 Result<void> readDimensions(ModelDescription &model);
 
-// Facts in which llama-like pre-norm decoders differ.
+enum class QkNorm {
+    None,
+    PerHead,        // over each head, right after its view into heads (Qwen3)
+    Projection,     // over the whole projection, before the view (OLMo 2)
+    AfterTranspose, // over each head, when q, k and v are all transposed (Gemma 3)
+};
+
+// Facts in which llama-like decoders differ.
 struct DecoderFacts {
     std::string prefix;     // class name prefix
     std::string pythonFile;
-    bool qkNorm = false;    // per-head q_norm and k_norm right after each projection
+    QkNorm qkNorm = QkNorm::None;
+    bool packed = false;    // one qkv_proj, one gate_up_proj
+    bool residualDropout = false; // resid_attn_dropout, resid_mlp_dropout
+    // The norms of a layer, by place; empty: none.
+    std::string normBeforeAttention = "input_layernorm";
+    std::string normAfterAttention = {};
+    std::string normBeforeMlp = "post_attention_layernorm";
+    std::string normAfterMlp = {};
+    double normOffset = 0.0;
+    double normEps = 1e-6;        // of a config without rms_norm_eps
+    double embeddingScale = 0.0;  // 0: embeddings are not scaled
+    double attentionScale = 0.0;  // 0: head_dim ** -0.5
+    std::string activationKey = "hidden_act";
+    std::string activation = "silu"; // of a config without that key
+    bool tied = false;               // of a config without tie_word_embeddings
+    std::map<std::string, double> ropeThetas = {}; // by layer type, of a config that names none
+    bool ropeByLayerType = false;    // the rotary embedding is called once a layer type
+    std::vector<std::string> masks = {}; // types of masks that are built, in order; empty: those of layerTypes
     bool attentionBias = false; // of q, k, v
     bool outputBias = false;    // of o_proj
     bool mlpBias = false;
@@ -78,11 +111,16 @@ Result<std::int64_t> readSlidingWindow(const ModelConfig &config, std::int64_t f
 // slidingWindow and layerTypes as Qwen2Config and Qwen3Config.__post_init__ fill them in: layer_types of the file, else
 // sliding from max_window_layers on where use_sliding_window switches it on.
 Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts);
+// layer_types of the file; else every sliding_window_pattern-th layer (fallback: each `pattern`-th) attends to all.
+Result<std::vector<std::string>> readAlternatingWindow(const ModelConfig &config, std::int64_t pattern);
 // As many layers as "num_hidden_layers" says, 1 to 100000.
 Result<std::int64_t> readLayerCount(const ModelConfig &config);
 
-// The whole description of a llama-like pre-norm decoder.
-Result<ModelDescription> describePreNormDecoder(const ModelConfig &config, const Upstream &upstream,
+// self_attn of a layer, with its programs.
+void addSelfAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, std::int64_t layerIndex, double eps);
+
+// The whole description of a llama-like decoder.
+Result<ModelDescription> describeDecoder(const ModelConfig &config, const Upstream &upstream,
                                                 const DecoderFacts &facts);
 
 } // namespace tpscope::blocks

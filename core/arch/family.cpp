@@ -4,8 +4,11 @@
 #include <array>
 #include <cstdio>
 
+#include "arch/gemma3.h"
 #include "arch/llama.h"
 #include "arch/mistral.h"
+#include "arch/olmo2.h"
+#include "arch/phi3.h"
 #include "arch/qwen2.h"
 #include "arch/qwen3.h"
 
@@ -13,8 +16,11 @@ namespace tpscope {
 namespace {
 
 constexpr std::array table{
+    Family{"gemma3_text", describeGemma3Text},
     Family{"llama", describeLlama},
     Family{"mistral", describeMistral},
+    Family{"olmo2", describeOlmo2},
+    Family{"phi3", describePhi3},
     Family{"qwen2", describeQwen2},
     Family{"qwen3", describeQwen3},
 };

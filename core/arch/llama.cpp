@@ -19,7 +19,7 @@ Result<ModelDescription> describeLlama(const ModelConfig &config, const Upstream
     facts.attentionBias = facts.outputBias = *attentionBias;
     facts.mlpBias = *mlpBias;
     facts.modelDeprecateKwarg = blocks::DecoratorPlace::Outermost;
-    return blocks::describePreNormDecoder(config, upstream, facts);
+    return blocks::describeDecoder(config, upstream, facts);
 }
 
 } // namespace tpscope

@@ -20,7 +20,7 @@ Result<ModelDescription> describeMistral(const ModelConfig &config, const Upstre
     facts.slidingWindow = *window;
     if (*window > 0)
         facts.layerTypes.assign(static_cast<std::size_t>(*layers), "sliding_attention");
-    return blocks::describePreNormDecoder(config, upstream, facts);
+    return blocks::describeDecoder(config, upstream, facts);
 }
 
 } // namespace tpscope

@@ -13,7 +13,7 @@ Result<ModelDescription> describeQwen2(const ModelConfig &config, const Upstream
     facts.attentionBias = true;
     if (const auto read = blocks::readSwitchedWindow(config, facts); !read)
         return tl::unexpected(read.error());
-    return blocks::describePreNormDecoder(config, upstream, facts);
+    return blocks::describeDecoder(config, upstream, facts);
 }
 
 } // namespace tpscope

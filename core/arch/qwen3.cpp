@@ -10,14 +10,14 @@ Result<ModelDescription> describeQwen3(const ModelConfig &config, const Upstream
     blocks::DecoderFacts facts;
     facts.prefix = "Qwen3";
     facts.pythonFile = "modeling_qwen3.py";
-    facts.qkNorm = true;
+    facts.qkNorm = blocks::QkNorm::PerHead;
     const auto bias = config.flag("attention_bias", false);
     if (!bias)
         return tl::unexpected(bias.error());
     facts.attentionBias = facts.outputBias = *bias;
     if (const auto read = blocks::readSwitchedWindow(config, facts); !read)
         return tl::unexpected(read.error());
-    return blocks::describePreNormDecoder(config, upstream, facts);
+    return blocks::describeDecoder(config, upstream, facts);
 }
 
 } // namespace tpscope

@@ -6,30 +6,25 @@
 namespace tpscope::blocks {
 namespace {
 
-Result<std::vector<std::string>> layerTypes(const ModelConfig &config, std::int64_t layers, bool sliding) {
+// Nothing: the file has no layer_types.
+Result<std::vector<std::string>> typesOfFile(const ModelConfig &config, std::int64_t layers) {
     std::vector<std::string> types;
-    if (config.has("layer_types")) {
-        const nlohmann::json &list = config.json().at("layer_types");
-        const auto bad = [&](const std::string &found) {
-            return fail(ErrorCode::BadInput,
-                        "key \"layer_types\": expected " + std::to_string(layers) +
-                            " entries, each \"full_attention\" or \"sliding_attention\", found " + found,
-                        Location{config.fileName()});
-        };
-        if (!list.is_array() || static_cast<std::int64_t>(list.size()) != layers)
-            return bad(list.is_array() ? std::to_string(list.size()) + " entries" : list.dump());
-        for (const nlohmann::json &entry : list) {
-            if (!entry.is_string() || (entry != "full_attention" && entry != "sliding_attention"))
-                return bad(entry.dump());
-            types.push_back(entry.get<std::string>());
-        }
+    if (!config.has("layer_types"))
         return types;
+    const nlohmann::json &list = config.json().at("layer_types");
+    const auto bad = [&](const std::string &found) {
+        return fail(ErrorCode::BadInput,
+                    "key \"layer_types\": expected " + std::to_string(layers) +
+                        " entries, each \"full_attention\" or \"sliding_attention\", found " + found,
+                    Location{config.fileName()});
+    };
+    if (!list.is_array() || static_cast<std::int64_t>(list.size()) != layers)
+        return bad(list.is_array() ? std::to_string(list.size()) + " entries" : list.dump());
+    for (const nlohmann::json &entry : list) {
+        if (!entry.is_string() || (entry != "full_attention" && entry != "sliding_attention"))
+            return bad(entry.dump());
+        types.push_back(entry.get<std::string>());
     }
-    const auto first = config.integer("max_window_layers", 28);
-    if (!first)
-        return tl::unexpected(first.error());
-    for (std::int64_t i = 0; i < layers; ++i)
-        types.push_back(sliding && i >= *first ? "sliding_attention" : "full_attention");
     return types;
 }
 
@@ -61,11 +56,29 @@ Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts) 
     const auto layers = readLayerCount(config);
     if (!layers)
         return tl::unexpected(layers.error());
-    auto types = layerTypes(config, *layers, facts.slidingWindow > 0);
-    if (!types)
-        return tl::unexpected(types.error());
+    auto types = typesOfFile(config, *layers);
+    const auto first = config.integer("max_window_layers", 28);
+    if (!types || !first)
+        return tl::unexpected(types ? first.error() : types.error());
+    if (types->empty())
+        for (std::int64_t i = 0; i < *layers; ++i)
+            types->push_back(facts.slidingWindow > 0 && i >= *first ? "sliding_attention" : "full_attention");
     facts.layerTypes = std::move(*types);
     return {};
+}
+
+Result<std::vector<std::string>> readAlternatingWindow(const ModelConfig &config, std::int64_t pattern) {
+    const auto layers = readLayerCount(config);
+    if (!layers)
+        return tl::unexpected(layers.error());
+    auto types = typesOfFile(config, *layers);
+    const auto every = config.integer("sliding_window_pattern", pattern);
+    if (!types || !every)
+        return tl::unexpected(types ? every.error() : types.error());
+    if (types->empty())
+        for (std::int64_t i = 0; i < *layers; ++i)
+            types->push_back(*every > 0 && (i + 1) % *every == 0 ? "full_attention" : "sliding_attention");
+    return types;
 }
 
 } // namespace tpscope::blocks

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,15 @@ struct ActivationFunction;
 // Attributes of the module an operation belongs to, looked up once.
 struct ModuleConstants {
     double eps = 0.0;
+    double normOffset = 0.0;       // added to a norm's weight
+    double embedScale = 1.0;
     double scaling = 1.0;
     std::int64_t headDim = 0;
     std::int64_t groups = 1;       // configured query heads a kv head
     std::int64_t window = 0;       // positions seen, 0 all
     std::size_t layer = 0;
     const ActivationFunction *activation = nullptr;
+    const RopeFrequencies *rope = nullptr;
 };
 
 // Everything about a model that stays the same from call to call.
@@ -45,7 +49,7 @@ struct ExecutionModel {
     const ShardedModel &weights;
     ProcessGroup *group = nullptr; // nullptr: one rank
     std::string attention;         // "sdpa" or "eager"
-    RopeFrequencies rope;
+    std::map<std::string, RopeFrequencies> ropes = {}; // by layer type; "" where all types rotate alike
     std::vector<const LocalParameter *> parameters = {}; // by InstructionList::parameters
     std::vector<ModuleConstants> constants = {};         // by instruction
 

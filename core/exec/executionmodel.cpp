@@ -11,6 +11,8 @@ namespace {
 ModuleConstants constantsOf(const Module &self) {
     ModuleConstants constants;
     constants.eps = self.real("eps");
+    constants.normOffset = self.real("weight_offset");
+    constants.embedScale = self.real("embed_scale", 1.0);
     constants.scaling = self.real("scaling", 1.0);
     constants.headDim = self.integer("head_dim");
     constants.groups = self.integer("num_key_value_groups", 1);
@@ -18,6 +20,20 @@ ModuleConstants constantsOf(const Module &self) {
     constants.layer = static_cast<std::size_t>(self.integer("layer_idx"));
     constants.activation = findActivation(self.text("function"));
     return constants;
+}
+
+Result<void> addRopes(ExecutionModel &model) {
+    const ModelDescription &description = model.description;
+    std::map<std::string, RopeParameters> parameters = description.ropeByLayerType;
+    if (parameters.empty())
+        parameters.emplace("", description.rope);
+    for (const auto &[layerType, rope] : parameters) {
+        auto frequencies = ropeFrequencies(rope, description.dims.headDim, description.dims.maxPositions);
+        if (!frequencies)
+            return tl::unexpected(frequencies.error());
+        model.ropes.emplace(layerType, std::move(*frequencies));
+    }
+    return {};
 }
 
 Result<void> checkSupported(const Instruction &instruction, const Module &self, const ModuleConstants &constants) {
@@ -37,11 +53,9 @@ Result<void> checkSupported(const Instruction &instruction, const Module &self, 
 Result<ExecutionModel> ExecutionModel::make(const ModelDescription &description, const InstructionList &list,
                                             const ShardedModel &weights, ProcessGroup *group,
                                             const std::string &attention) {
-    auto rope = ropeFrequencies(description.rope, description.dims.headDim, description.dims.maxPositions);
-    if (!rope)
-        return tl::unexpected(rope.error());
-    ExecutionModel model{description, list, weights, group, attention.empty() ? description.attention : attention,
-                         std::move(*rope)};
+    ExecutionModel model{description, list, weights, group, attention.empty() ? description.attention : attention};
+    if (const auto added = addRopes(model); !added)
+        return tl::unexpected(added.error());
     for (const std::string &parameter : list.parameters) {
         const LocalParameter *local = weights.find(parameter);
         if (!local)
@@ -51,6 +65,8 @@ Result<ExecutionModel> ExecutionModel::make(const ModelDescription &description,
     for (const Instruction &instruction : list.instructions) {
         const Module &self = description.tree.at(instruction.module);
         model.constants.push_back(constantsOf(self));
+        const auto rope = model.ropes.find(instruction.argument);
+        model.constants.back().rope = &(rope == model.ropes.end() ? model.ropes.begin() : rope)->second;
         if (const auto checked = checkSupported(instruction, self, model.constants.back()); !checked)
             return tl::unexpected(checked.error());
     }

@@ -39,6 +39,7 @@ struct Instruction {
     std::vector<int> out;                 // slots; each is written by one instruction only
     std::vector<int> parameters;          // into InstructionList::parameters, in the order of the operation's row
     std::int64_t width = 0;
+    std::string argument = {};            // the plain text argument its operation reads: the layer type of a rope table
     std::vector<int> lastUses;            // slots that nobody reads after this instruction
     std::int32_t eventModule = -1;        // Event::module: the module, or a fused name behind the tree's
     bool isView = false;                  // looks at its input's memory in another shape, computes nothing

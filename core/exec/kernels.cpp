@@ -110,7 +110,8 @@ void fusedLinear(const Instruction &instruction, Execution &execution) {
     at::mm_out(scratch.b, scratch.a, scratch.c);
 }
 
-template <typename T> void normRow(const T *x, const T *weight, T *out, std::int64_t width, float eps) {
+template <typename T>
+void normRow(const T *x, const T *weight, T *out, std::int64_t width, float eps, float offset) {
     std::array<float, 8> sums{};
     std::int64_t i = 0;
     for (; i + 8 <= width; i += 8)
@@ -124,6 +125,11 @@ template <typename T> void normRow(const T *x, const T *weight, T *out, std::int
     for (const float part : sums)
         sum += part;
     const float scale = 1.0F / std::sqrt(sum / static_cast<float>(width) + eps);
+    if (offset != 0.0F) { // Gemma rounds after the product
+        for (i = 0; i < width; ++i)
+            out[i] = static_cast<T>(static_cast<float>(x[i]) * scale * (offset + static_cast<float>(weight[i])));
+        return;
+    }
     for (i = 0; i < width; ++i)
         out[i] = weight[i] * static_cast<T>(static_cast<float>(x[i]) * scale);
 }
@@ -137,13 +143,14 @@ void rmsNorm(const Instruction &instruction, Execution &execution) {
         throw std::runtime_error("a norm over " + std::to_string(weight.size(0)) + " channels meets " +
                                  std::to_string(width));
     const auto eps = static_cast<float>(execution.constants(instruction).eps);
+    const auto offset = static_cast<float>(execution.constants(instruction).normOffset);
     at::Tensor &out = execution.output(instruction, 0, x.sizes(), x.scalar_type());
     dispatch(x.scalar_type(), [&](auto zero) {
         using T = decltype(zero);
         const auto *from = x.const_data_ptr<T>();
         auto *to = out.data_ptr<T>();
         for (std::int64_t row = 0; row < x.numel(); row += width)
-            normRow(from + row, weight.const_data_ptr<T>(), to + row, width, eps);
+            normRow(from + row, weight.const_data_ptr<T>(), to + row, width, eps, offset);
     });
 }
 
@@ -185,6 +192,18 @@ void sliceTokens(const Instruction &instruction, Execution &execution) {
     execution.slot(instruction.out[0]) = execution.allLogits ? x : x.narrow(1, x.size(1) - 1, 1);
 }
 
+void slicePositions(const Instruction &instruction, Execution &execution) {
+    const at::Tensor &x = execution.input(instruction, 0);
+    const auto [begin, end] = slicedPositions(*instruction.operation, x.size(-1));
+    execution.slot(instruction.out[0]) = x.narrow(-1, begin, end - begin);
+}
+
+void scale(const Instruction &instruction, Execution &execution) {
+    const at::Tensor &x = execution.input(instruction, 0);
+    at::Tensor &out = execution.output(instruction, 0, x.sizes(), x.scalar_type());
+    at::mul_out(out, x, at::scalar_tensor(execution.constants(instruction).embedScale, x.options()));
+}
+
 // The batch's prompts are equally long and none is padded: positions count from the cache's length in every row, and
 // the attention knows from its position what it may see.
 void causalMask(const Instruction &instruction, Execution &execution) {
@@ -193,7 +212,7 @@ void causalMask(const Instruction &instruction, Execution &execution) {
 
 void ropeTable(const Instruction &instruction, Execution &execution) {
     const at::Tensor &x = execution.input(instruction, 0);
-    const RopeFrequencies &rope = execution.model.rope;
+    const RopeFrequencies &rope = *execution.constants(instruction).rope;
     const auto half = static_cast<std::int64_t>(rope.inverse.size());
     at::Tensor &cos = execution.output(instruction, 0, {1, execution.tokens, 2 * half}, x.scalar_type());
     at::Tensor &sin = execution.output(instruction, 1, {1, execution.tokens, 2 * half}, x.scalar_type());
@@ -300,6 +319,8 @@ constexpr std::array rows{
     Row{OpKind::Attend, kernels::attend},
     Row{OpKind::MergeHeads, mergeHeads},
     Row{OpKind::SliceTokens, sliceTokens},
+    Row{OpKind::Slice, slicePositions},
+    Row{OpKind::Scale, scale},
 };
 
 Kernel operationKernel(OpKind kind) {

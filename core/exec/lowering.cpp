@@ -25,6 +25,7 @@ bool isView(OpKind kind) {
     case OpKind::Transpose:
     case OpKind::MergeHeads:
     case OpKind::SliceTokens:
+    case OpKind::Slice:
     case OpKind::CausalMask: // built by the attention that needs one
         return true;
     default:
@@ -257,6 +258,11 @@ void Lowering::operation(const Operation &operation, Frame &frame) {
                 deferred->second = std::exchange(parameters[i], none);
     Instruction &instruction = emit(Step::Operation, frame.self, in);
     instruction.operation = &operation;
+    for (const GuardRead &read : operation.reads)
+        if (const auto given = frame.constants.find(read.name);
+            read.kind == GuardRead::Kind::Argument && given != frame.constants.end())
+            if (const auto *text = std::get_if<std::string>(&given->second))
+                instruction.argument = *text;
     instruction.parameters = std::move(parameters);
     instruction.isView = isView(operation.kind);
     for (std::size_t i = 0; i < operation.out.size(); ++i)

@@ -44,6 +44,9 @@ void rmsNorm(const Instruction &instruction, TrainingForward &forward) {
     const at::Tensor wide = x.to(at::kFloat);
     const at::Tensor variance = wide.pow(2).mean(-1, true);
     const at::Tensor normed = wide * at::rsqrt(variance + forward.constants(instruction).eps);
+    if (const double offset = forward.constants(instruction).normOffset; offset != 0.0)
+        return set(instruction, forward,
+                   (normed * (offset + forward.parameter(instruction, 0)->to(at::kFloat))).to(x.scalar_type()));
     set(instruction, forward, *forward.parameter(instruction, 0) * normed.to(x.scalar_type()));
 }
 
@@ -73,6 +76,17 @@ void mergeHeads(const Instruction &instruction, TrainingForward &forward) {
     set(instruction, forward, x.reshape({x.size(0), x.size(1), -1}));
 }
 
+void slicePositions(const Instruction &instruction, TrainingForward &forward) {
+    const at::Tensor &x = forward.input(instruction, 0);
+    const auto [begin, end] = slicedPositions(*instruction.operation, x.size(-1));
+    set(instruction, forward, x.narrow(-1, begin, end - begin));
+}
+
+void scale(const Instruction &instruction, TrainingForward &forward) {
+    const at::Tensor &x = forward.input(instruction, 0);
+    set(instruction, forward, x * at::scalar_tensor(forward.constants(instruction).embedScale, x.options()));
+}
+
 // Every token has a label.
 void sliceTokens(const Instruction &instruction, TrainingForward &forward) {
     set(instruction, forward, forward.input(instruction, 0));
@@ -88,7 +102,7 @@ void cacheUpdate(const Instruction &instruction, TrainingForward &forward) {
 }
 
 void ropeTable(const Instruction &instruction, TrainingForward &forward) {
-    const RopeFrequencies &rope = forward.model.rope;
+    const RopeFrequencies &rope = *forward.constants(instruction).rope;
     const at::ScalarType type = forward.input(instruction, 0).scalar_type();
     const at::Tensor inverse = at::tensor(at::ArrayRef<float>(rope.inverse));
     const at::Tensor angles = at::arange(forward.tokens, at::kFloat).view({1, -1, 1}) * inverse;
@@ -190,6 +204,8 @@ constexpr std::array operations{
     OperationRow{OpKind::Attend, attend},
     OperationRow{OpKind::MergeHeads, mergeHeads},
     OperationRow{OpKind::SliceTokens, sliceTokens},
+    OperationRow{OpKind::Slice, slicePositions},
+    OperationRow{OpKind::Scale, scale},
 };
 
 } // namespace

@@ -115,6 +115,11 @@ TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, co
         return TracedValue::tensor(
             {sizes.at[0], sizes.at[2], sizes.at[1],
              operation.in.size() > 2 ? frame.get(operation.in[2]).sizes.last() : sizes.last()});
+    case OpKind::Slice: {
+        const auto [begin, end] = slicedPositions(operation, sizes.last());
+        sizes.setLast(end - begin);
+        return value;
+    }
     case OpKind::MergeHeads:
         return TracedValue::tensor({sizes.at[0], sizes.at[1], sizes.at[2] * sizes.at[3]});
     default: return value;

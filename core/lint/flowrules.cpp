@@ -282,6 +282,14 @@ Told biasRepeated(const LintContext &context, const FlowFinding &finding) {
             otherStyles(context, finding.module)};
 }
 
+Told slicedApart(const LintContext &context, const FlowFinding &finding) {
+    const FlowSide &side = finding.sides.front();
+    return {code::layoutsApart,
+            "\"" + finding.operation + "\" takes a slice by position, but " + withRule(context, side.module) +
+                " leaves each rank other channels there (" + side.holds.text() + "); " + consequence(finding),
+            otherStyles(context, side.module)};
+}
+
 Told tell(const LintContext &context, const FlowFinding &finding) {
     if (auto told = tied(context, finding))
         return std::move(*told);
@@ -289,6 +297,7 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::HeadsCut: return headsCut(context, finding);
     case FlowCause::HeadCounts:
     case FlowCause::HeadsApart: return headsPaired(context, finding);
+    case FlowCause::SlicedApart: return slicedApart(context, finding);
     case FlowCause::OperandWidth:
     case FlowCause::OperandChannels: return operandsApart(context, finding);
     case FlowCause::ReducedWhole:

@@ -2,6 +2,8 @@
 // The rows of the layout flow that hold no parameters: what each kind of operation does to layouts, forward and backward.
 #include "lint/flowrun.h"
 
+#include <algorithm>
+
 namespace tpscope {
 namespace {
 
@@ -46,10 +48,12 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
         return {mask};
     }
     case OpKind::Select: return select(operation, in, frame);
-    // Rotation is linear and acts within a head; slicing tokens and the cache keep channels as they are.
+    case OpKind::Slice: return {slicePositions(operation, shown, first(), frame)};
+    // Rotation is linear, as a scale is, and acts within a head; slicing tokens and the cache keep channels as they are.
     case OpKind::Transpose:
     case OpKind::Rope:
     case OpKind::CacheUpdate:
+    case OpKind::Scale:
     case OpKind::SliceTokens: return passed(operation, in);
     }
     return passed(operation, in);
@@ -115,6 +119,44 @@ Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, cons
                 kindOfOut = GradientKind::wrongBecause(cause);
             tape.add(left, kindOfOut);
             tape.add(right, kindOfOut);
+        });
+    }
+    return y;
+}
+
+// Channels [begin, end) of all become [0, end - begin). What a rank finds at these positions of its own part may lie
+// elsewhere: then it is not what one rank alone would have sliced.
+Value FlowRun::slicePositions(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
+    if (x.unknown || !x.layout.tracked())
+        return x;
+    const auto [begin, end] = slicedPositions(operation, x.layout.extent());
+    bool elsewhere = false;
+    std::vector<Channels> byRank;
+    for (int r = 0; r < m_tp; ++r) {
+        const auto [first, last] = slicedPositions(operation, x.layout.width(r));
+        Channels channels;
+        std::int64_t position = 0;
+        for (const Interval &interval : slice(x.layout.at(r), first, last)) {
+            const Interval inside{std::clamp(interval.begin, begin, end), std::clamp(interval.end, begin, end)};
+            const bool whole = inside.size() == interval.size();
+            elsewhere = elsewhere || (!whole && interval.begin >= 0);
+            append(channels, whole ? Interval{inside.begin - begin, inside.end - begin}
+                                   : broken(position, position + interval.size()));
+            position += interval.size();
+        }
+        byRank.push_back(std::move(channels));
+    }
+    Value y = x;
+    y.layout = Layout::of(end - begin, std::move(byRank));
+    if (elsewhere && y.brokenBy < 0)
+        y.brokenBy = suspect(FlowCause::SlicedApart, frame.self, label, side(x, "sliced", frame.self));
+    if (needsGradients()) {
+        y.gradient = newSlot();
+        m_tape.record([in = x.gradient, out = y.gradient, cause = elsewhere ? y.brokenBy : -1](GradientTape &tape) {
+            GradientKind kind = tape.at(out);
+            if (cause >= 0 && !kind.none())
+                kind = GradientKind::wrongBecause(cause);
+            tape.add(in, kind);
         });
     }
     return y;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "model/forwardprogram.h"
 
+#include <algorithm>
+
 namespace tpscope {
 
 std::string_view name(OpKind kind) {
@@ -20,9 +22,26 @@ std::string_view name(OpKind kind) {
     case OpKind::Attend: return "attend";
     case OpKind::MergeHeads: return "merge_heads";
     case OpKind::SliceTokens: return "slice_tokens";
+    case OpKind::Slice: return "slice";
+    case OpKind::Scale: return "scale";
     case OpKind::Select: return "select";
     }
     return "?";
+}
+
+std::pair<std::int64_t, std::int64_t> slicedPositions(const Operation &operation, std::int64_t width) {
+    const auto number = [&](const char *key, std::int64_t fallback) {
+        const auto found = operation.attributes.find(key);
+        const auto *value = found == operation.attributes.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+        return value ? *value : fallback;
+    };
+    if (const std::int64_t of = number("of", 0); of > 0) {
+        const std::int64_t size = (width + of - 1) / of;
+        const std::int64_t begin = std::min(size * number("chunk", 0), width);
+        return {begin, std::min(begin + size, width)};
+    }
+    const std::int64_t begin = std::min(number("begin", 0), width);
+    return {begin, std::max(begin, std::min(number("end", width), width))};
 }
 
 } // namespace tpscope

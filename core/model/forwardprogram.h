@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,9 @@ enum class OpKind {
                  //                                                             out: [B,T,heads,D]
     MergeHeads,  // in: x [B,T,n,D]                                             out: [B,T,n*D]
     SliceTokens, // in: x [B,T,H]              logits_to_keep                   out: [B,T',H]
+    Slice,       // in: x [...,I]              attrs begin, end (positions of the last dimension; a missing end: to
+                 //                            its end) or chunk, of (torch.chunk)   out: [...,I']
+    Scale,       // in: x                      self attr embed_scale            out: x times it
     Select,      // in: one variable a choice; attr by ("layer_type")           out: the chosen one. No graph operation
 };
 
@@ -50,6 +54,10 @@ struct GuardRead {
     Kind kind = Kind::SelfAttribute;
     std::string name;
 };
+
+struct Operation;
+// Positions [first, second) that a Slice takes of a last dimension of this width; as Python, past the end is empty.
+std::pair<std::int64_t, std::int64_t> slicedPositions(const Operation &operation, std::int64_t width);
 
 struct Operation {
     OpKind kind = OpKind::Add;

@@ -32,6 +32,7 @@ struct ModelDescription {
     ModelDimensions dims;
     DType dtype = DType::F32;
     RopeParameters rope;
+    std::map<std::string, RopeParameters> ropeByLayerType; // families whose layer types rotate differently; else empty
     std::string attention = "sdpa";   // the model's default attention implementation
     ModuleTree tree;
     std::map<std::string, ForwardProgram> programs; // by id; empty: only names are known, the flow is not

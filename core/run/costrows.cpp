@@ -206,6 +206,16 @@ RowResult sliceTokens(const OpScope &scope) {
     return cost(scope, {Shape{(*x)[0], std::min<std::int64_t>((*x)[1], 1), (*x)[2]}}, 0.0, 0, 0);
 }
 
+RowResult slicePositions(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 1);
+    if (!x)
+        return tl::unexpected(x.error());
+    Shape out = *x;
+    const auto [begin, end] = slicedPositions(scope.operation, out.back());
+    out.back() = end - begin;
+    return cost(scope, {out}, 0.0, 0, 0);
+}
+
 RowResult select(const OpScope &scope) {
     return cost(scope, {scope.in.empty() ? LocalShape{} : scope.in.front()}, 0.0, 0, 0);
 }
@@ -223,7 +233,8 @@ constexpr CostRow rows[] = {
     {OpKind::RopeTable, ropeTable},   {OpKind::Rope, rope},
     {OpKind::CausalMask, causalMask}, {OpKind::CacheUpdate, cacheUpdate},
     {OpKind::Attend, attend},         {OpKind::MergeHeads, mergeHeads},
-    {OpKind::SliceTokens, sliceTokens}, {OpKind::Select, select},
+    {OpKind::SliceTokens, sliceTokens}, {OpKind::Slice, slicePositions},
+    {OpKind::Scale, likeInput<1, 0, 1>}, {OpKind::Select, select},
 };
 
 } // namespace
