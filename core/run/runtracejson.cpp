@@ -137,6 +137,16 @@ std::vector<double> readSamples(JsonFields reader) {
     return samples;
 }
 
+// A document, which JsonFields::text would cut to one line as it does for what is shown.
+std::string wholeText(JsonFields &reader, const std::string &key) {
+    if (!reader.has(key))
+        return {};
+    const Json &value = reader.json().at(key);
+    if (!value.is_string())
+        reader.reject(key, "must be a text");
+    return value.is_string() ? value.get<std::string>() : std::string();
+}
+
 void readModules(JsonFields &reader, RunTrace &trace) {
     for (JsonFields &row : reader.objects("per_module"))
         trace.perModule.push_back({row.text("module"), row.number("compute_ms"), row.number("collective_ms"),
@@ -212,7 +222,7 @@ Result<RunTrace> runTraceFromJson(const Json &json, const std::string &where) {
     trace.partial = reader.text("partial", "");
     trace.model = reader.text("model", "");
     trace.plan = reader.text("plan", "");
-    trace.planText = reader.text("plan_text", "");
+    trace.planText = wholeText(reader, "plan_text");
     if (const auto checked = reader.error(); !checked)
         return tl::unexpected(checked.error());
     if (reader.has("timeline"))
