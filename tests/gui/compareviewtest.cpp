@@ -73,7 +73,8 @@ private slots:
     void plansThatDifferAreListedRuleByRule() {
         Comparison comparison = viewtesting::measuredComparison();
         comparison.before.plan = "a.yaml";
-        comparison.before.planText = "tp_plan:\n  lm_head: colwise_gather_output\n  model.embed_tokens: embedding_rowwise\n";
+        comparison.before.planText = "tp_plan:\n  lm_head: colwise_gather_output\n"
+                                     "  model.embed_tokens: embedding_rowwise\n";
         comparison.after.plan = "b.yaml";
         comparison.after.planText = "tp_plan:\n  lm_head: colwise\n  model.norm: sequence_parallel\n";
         const PlanDifference difference = planDifference(comparison, nullptr, {});

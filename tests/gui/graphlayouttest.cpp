@@ -61,7 +61,7 @@ private slots:
         QCOMPARE(layout.items.size(), std::size_t(50));
         for (std::size_t i = 0; i < layout.items.size(); ++i) {
             const QRect rect = layout.items[i].rect;
-            QVERIFY2(rect.left() >= 0 && rect.right() < width && rect.bottom() < layout.height, qPrintable(QString::number(i)));
+            QVERIFY(rect.left() >= 0 && rect.right() < width && rect.bottom() < layout.height);
             QVERIFY(layout.items[i].lines.size() <= 2);
             for (const QString &line : layout.items[i].lines)
                 QVERIFY(monospace.width(line) <= layout.items[i].bodyRect.width() || line.size() <= 1);

@@ -118,7 +118,8 @@ private slots:
         Shown shown;
         shown.open("qwen3-tiny");
         shown.view.canvas()->setFocus(Qt::TabFocusReason);
-        for (std::size_t i = 0; i < shown.view.canvas()->layout().items.size() && shown.selection.module() != qNorm; ++i) {
+        const std::size_t count = shown.view.canvas()->layout().items.size();
+        for (std::size_t i = 0; i < count && shown.selection.module() != qNorm; ++i) {
             QTest::keyClick(shown.view.canvas(), Qt::Key_Right);
             QTest::keyClick(shown.view.canvas(), Qt::Key_Return);
         }

@@ -68,7 +68,8 @@ private slots:
         constexpr std::int64_t count = 1'000'000;
         constexpr std::int64_t rare = 723'451;
         for (std::int64_t i = 0; i < count; ++i)
-            spans.push_back({i * 100, 90, 0, static_cast<std::uint8_t>(i == rare ? 255 : 10), static_cast<std::int32_t>(i)});
+            spans.push_back({i * 100, 90, 0, static_cast<std::uint8_t>(i == rare ? 255 : 10),
+                             static_cast<std::int32_t>(i)});
         const TimelineLane lane(std::move(spans));
         TimeRange range{0, 100.0 * count};
         const TimeRange all = range;

@@ -78,7 +78,7 @@ private slots:
         plot.resize(800, 300);
         auto *plottable = new TimelinePlottable(plot.xAxis, plot.yAxis);
         std::vector<TimelineSpan> spans{{0, 1000, 0, 1, 7}, {2000, 1000, 0, 1, 8}};
-        plottable->setLanes({{"one", TimelineLane({{0, 500, 0, 1, 1}}), false, false}, {"two", TimelineLane(spans), false}});
+        plottable->setLanes({{"one", TimelineLane({{0, 500, 0, 1, 1}})}, {"two", TimelineLane(spans)}});
         plot.yAxis->setRangeReversed(true);
         plot.yAxis->setRange(-0.5, 1.5);
         plot.xAxis->setRange(0, 3000);

@@ -117,7 +117,8 @@ private slots:
 
     void beforeAndAfterShareOneAxis() {
         Shown shown;
-        shown.add(compare(viewtesting::traceWithEvents(10, HookMode::ModuleBackward), viewtesting::traceWithEvents(10)));
+        shown.add(compare(viewtesting::traceWithEvents(10, HookMode::ModuleBackward),
+                          viewtesting::traceWithEvents(10)));
         QCOMPARE(shown.view.plottable()->lanes().size(), std::size_t(8));
         QVERIFY(shown.view.plottable()->lanes().front().hollow);
         QVERIFY(!shown.view.plottable()->lanes().back().hollow);

@@ -8,8 +8,8 @@
 // Runs made up for tests of views.
 namespace tpscope::viewtesting {
 
-// Two ranks with clocks of their own; a prefill, then `steps` decode steps of 1 ms with 4 computations, 1 collective and
-// 1 launch each; the computation of step 3 on rank 0 takes 20 times as long as the others.
+// Two ranks with clocks of their own; a prefill, then `steps` decode steps of 1 ms with 3 computations, 1 collective
+// and 1 launch each; the computation of step 3 on rank 0 takes 20 times as long as the others.
 inline RunTrace traceWithEvents(int steps, HookMode hooks = HookMode::PostAccumulateGrad) {
     RunTrace trace;
     trace.backend = Backend::Gloo;

@@ -38,12 +38,17 @@ CounterTiles::Cell CounterTiles::addCell() {
         (*label)->setTextInteractionFlags(Qt::TextSelectableByMouse);
         column->addWidget(*label);
     }
+    // Words may wrap in a narrow window; the number keeps its room.
+    for (QLabel *label : {cell.caption, cell.source, cell.second}) {
+        label->setWordWrap(true);
+        label->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    }
     QFont large = font();
     large.setPointSizeF(large.pointSizeF() * 1.5);
     large.setBold(true);
     cell.value->setFont(large);
     column->addStretch();
-    layout()->addWidget(cell.frame);
+    static_cast<QHBoxLayout *>(layout())->addWidget(cell.frame, 1);
     return cell;
 }
 
@@ -78,7 +83,7 @@ void CounterTiles::applyColors() {
     for (const Cell &cell : m_cells)
         for (QLabel *label : {cell.caption, cell.source, cell.second}) {
             QPalette pale = palette();
-            for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text}) // whichever the frame gives it
+            for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text}) // as the frame has it
                 pale.setColor(role, Theme::subtleText());
             label->setPalette(pale);
         }

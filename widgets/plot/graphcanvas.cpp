@@ -68,8 +68,8 @@ bool GraphCanvas::event(QEvent *event) {
         if (index >= 0)
             QToolTip::showText(help->globalPos(), itemOf(m_layout.items[static_cast<std::size_t>(index)]).tip, this);
         else if (section != m_layout.sections.end()) // a narrow view cuts the notes
-            QToolTip::showText(help->globalPos(), notesOf(static_cast<std::size_t>(section - m_layout.sections.begin())),
-                               this);
+            QToolTip::showText(help->globalPos(),
+                               notesOf(static_cast<std::size_t>(section - m_layout.sections.begin())), this);
         else
             QToolTip::hideText();
         return true;

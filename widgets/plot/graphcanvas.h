@@ -9,8 +9,8 @@
 
 namespace tpscope {
 
-// Draws sections of graphs, breaks and hooks (plot/graphlayout.h) and tells which item was chosen: by click, or with the
-// arrow keys and Enter. As high as its width needs. GUI thread.
+// Draws sections of graphs, breaks and hooks (plot/graphlayout.h) and tells which item was chosen: by click, or with
+// the arrow keys and Enter. As high as its width needs. GUI thread.
 class GraphCanvas : public QWidget {
     Q_OBJECT
 

@@ -21,9 +21,11 @@ IntervalBar::IntervalBar(QWidget *parent) : QWidget(parent) {
 void IntervalBar::setDifference(double deltaMs, const std::optional<std::array<double, 2>> &interval) {
     m_delta = deltaMs;
     m_interval = interval;
-    setAccessibleName(interval ? tr("Difference %1 ms, 95 % interval %2 to %3 ms")
-                                     .arg(deltaMs, 0, 'f', 2).arg((*interval)[0], 0, 'f', 2).arg((*interval)[1], 0, 'f', 2)
-                               : tr("Difference %1 ms, no interval").arg(deltaMs, 0, 'f', 2));
+    QString words = interval ? tr("Difference %1 ms, 95 % interval %2 to %3 ms") : tr("Difference %1 ms, no interval");
+    words = words.arg(deltaMs, 0, 'f', 2);
+    if (interval)
+        words = words.arg((*interval)[0], 0, 'f', 2).arg((*interval)[1], 0, 'f', 2);
+    setAccessibleName(words);
     update();
 }
 

@@ -11,7 +11,8 @@ namespace tpscope {
 // Where a value in [low, high] stands on a line of `width` pixels with `margin` at both ends. Pure.
 double positionOn(double value, double low, double high, int width, int margin);
 
-// A difference with its confidence interval on a line that shows zero: is zero inside? Milliseconds; negative is faster.
+// A difference with its confidence interval on a line that shows zero: is zero inside? Milliseconds;
+// negative is faster.
 class IntervalBar : public QWidget {
     Q_OBJECT
 

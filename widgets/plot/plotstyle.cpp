@@ -50,6 +50,15 @@ QColor mixed(const QColor &a, const QColor &b, double share) {
     return {part(a.red(), b.red()), part(a.green(), b.green()), part(a.blue(), b.blue())};
 }
 
+QColor textOn(const QColor &background) {
+    const auto linear = [](double part) {
+        return part <= 0.04045 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4);
+    };
+    const double luminance = 0.2126 * linear(background.redF()) + 0.7152 * linear(background.greenF()) +
+                             0.0722 * linear(background.blueF());
+    return luminance > 0.179 ? Qt::black : Qt::white; // equal contrast with both
+}
+
 std::vector<QColor> timelineColors() {
     const QPalette palette = QApplication::palette();
     const QColor base = palette.color(QPalette::Base);

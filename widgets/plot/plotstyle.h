@@ -19,6 +19,8 @@ void applyTheme(QCPAxisRect &rect);
 // By span colour (plot/timelinelanes.h).
 std::vector<QColor> timelineColors();
 QColor mixed(const QColor &a, const QColor &b, double shareOfB);
+// Black or white, whichever is read better on a colour (WCAG relative luminance).
+QColor textOn(const QColor &background);
 
 // Writes what a widget shows, `scale` times as sharp, atomically. False when the file cannot be written.
 bool saveWidgetPng(QWidget &widget, const QString &file, double scale);

@@ -42,8 +42,8 @@ struct Column {
     std::size_t end = 0;
 };
 
-// The first index from `from` on for which isThere holds; it holds for all later ones. Near ones are found first: columns
-// are asked for from left to right.
+// The first index from `from` on for which isThere holds; it holds for all later ones. Near ones are found first:
+// columns are asked for from left to right.
 template <typename Predicate> std::size_t firstFrom(std::size_t from, std::size_t size, Predicate isThere) {
     std::size_t step = 1;
     std::size_t low = from; // nothing before low

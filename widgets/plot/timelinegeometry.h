@@ -44,8 +44,8 @@ struct PixelRun {
     bool operator==(const PixelRun &) const = default;
 };
 
-// What a lane of `width` columns shows of [from, to): never more runs than columns, and each span that is the heaviest of
-// its column is seen at every zoom. Cost: O(width log n).
+// What a lane of `width` columns shows of [from, to): never more runs than columns, and each span that is the heaviest
+// of its column is seen at every zoom. Cost: O(width log n).
 std::vector<PixelRun> visibleRuns(const TimelineLane &lane, double from, double to, int width);
 
 // The span at a column, the heaviest when several meet there; -1 when the column is empty.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plot/plotstyle.h"
+
 namespace tpscope {
 namespace {
 
@@ -113,7 +115,7 @@ void TimelinePlottable::drawRun(QCPPainter *painter, std::size_t index, const Pi
     if (!labels || rect.width() < labelMinimum || item < 0)
         return;
     const QColor text = mParentPlot->palette().color(QPalette::Text);
-    painter->setPen(lane.hollow ? text : QColor(color.lightness() > 128 ? Qt::black : Qt::white));
+    painter->setPen(lane.hollow ? text : textOn(color));
     const QRectF inside = rect.adjusted(4, 0, -4, 0);
     const QString label = m_labels(static_cast<int>(index), item);
     // A beginning of three letters tells nothing.

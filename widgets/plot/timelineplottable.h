@@ -12,7 +12,7 @@
 namespace tpscope {
 
 // All lanes of a timeline as one plottable: one rectangle a run of pixel columns, so that a million spans redraw in the
-// time of a few thousand rectangles. Key axis: nanoseconds. Value axis: lanes, 0 at the top (range reversed by the view).
+// time of a few thousand rectangles. Key axis: nanoseconds. Value axis: lanes, 0 at the top (reversed by the view).
 // Owned by its QCustomPlot, as every plottable.
 class TimelinePlottable : public QCPAbstractPlottable {
     Q_OBJECT

@@ -20,6 +20,9 @@ private:
 
 // Ticks at whole numbers only: steps, counts.
 class WholeTicker : public QCPAxisTicker {
+public:
+    explicit WholeTicker(int about = 5) { setTickCount(about); }
+
 protected:
     double getTickStep(const QCPRange &range) override;
     int getSubTickCount(double tickStep) override;

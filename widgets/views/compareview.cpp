@@ -141,7 +141,9 @@ void CompareView::showPlans(const Comparison &comparison) {
     if (difference.rules.empty())
         return;
     ReportTable table{"", "", {tr("rule").toStdString(), tr("before").toStdString(), tr("after").toStdString()}, {}};
-    const auto shown = [](const QString &style) { return style.isEmpty() ? std::string("\u2013") : style.toStdString(); };
+    const auto shown = [](const QString &style) {
+        return style.isEmpty() ? std::string("\u2013") : style.toStdString();
+    };
     for (const RuleDifference &rule : difference.rules)
         table.rows.push_back({rule.pattern.toStdString(), shown(rule.before), shown(rule.after)});
     addTable(table);

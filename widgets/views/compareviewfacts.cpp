@@ -83,13 +83,14 @@ VerdictWords verdictWords(const Comparison &comparison) {
     }
     if (comparison.beforeMs.n == 0 || comparison.afterMs.n == 0)
         return {QStringLiteral("?"), tr("Not measured: a side has no token times"), {}};
-    return {QStringLiteral("?"), tr("Not measured; %1: %2").arg(sources(comparison.before.source, comparison.after.source),
-                                                               change(comparison)),
+    const QString source = sources(comparison.before.source, comparison.after.source);
+    return {QStringLiteral("?"), tr("Not measured; %1: %2").arg(source, change(comparison)),
             tr("These times come from a model of the hardware, so there is no interval and no verdict.")};
 }
 
 std::vector<CounterTile> comparisonTiles(const Comparison &comparison) {
-    const auto counted = [&](const QString &caption, SourcedCount (*of)(const RunTrace &), int GraphNumbers::*predicted) {
+    const auto counted = [&](const QString &caption, SourcedCount (*of)(const RunTrace &),
+                             int GraphNumbers::*predicted) {
         const SourcedCount before = of(comparison.before), after = of(comparison.after);
         CounterTile tile{caption, beforeAfter(count(before), count(after)), sources(before.source, after.source), {}};
         const auto &left = comparison.before.predictedGraphs, &right = comparison.after.predictedGraphs;
@@ -108,8 +109,9 @@ std::vector<CounterTile> comparisonTiles(const Comparison &comparison) {
                             : *comparison.outputsEqual ? tr("equal") : tr("different");
     tiles.push_back({tr("output ids"), outputs,
                      comparison.outputsEqual ? tr("measured") : tr("no ids were computed"),
-                     comparison.maxAbsLogitError ? tr("largest logit difference %1").arg(*comparison.maxAbsLogitError, 0, 'g', 2)
-                                                 : QString()});
+                     comparison.maxAbsLogitError
+                         ? tr("largest logit difference %1").arg(*comparison.maxAbsLogitError, 0, 'g', 2)
+                         : QString()});
     return tiles;
 }
 

@@ -125,7 +125,8 @@ void GraphView::refresh() {
 void GraphView::refreshTiles() {
     const RunEntry *entry = m_store->entry(m_store->current());
     const RunTrace *before = entry && entry->comparison ? &entry->comparison->before : nullptr;
-    const RunTrace *after = entry && entry->comparison ? &entry->comparison->after : entry ? entry->trace.get() : nullptr;
+    const RunTrace *single = entry ? entry->trace.get() : nullptr;
+    const RunTrace *after = entry && entry->comparison ? &entry->comparison->after : single;
     const HookMode chosen = captureOf(1) ? captureOf(1)->hooks : m_workbench->hooks();
     const GraphNumbers *measuredBefore = measuredGraphs(before, HookMode::ModuleBackward);
     if (!measuredBefore && !before)
@@ -174,14 +175,15 @@ void GraphView::tell(const GraphCapture &capture, const QString &module) {
         m_details->setText(tr("%1: no hook here").arg(module.toHtmlEscaped()));
         return;
     }
-    const QString line = chain->line > 0
-                             ? QStringLiteral("<a href=\"line:%1\">%2</a>").arg(chain->line).arg(tr("line %1").arg(chain->line))
-                             : tr("inherited, not in the file");
+    QString line = tr("inherited, not in the file");
+    if (chain->line > 0)
+        line = QStringLiteral("<a href=\"line:%1\">%2</a>").arg(chain->line).arg(tr("line %1").arg(chain->line));
+    QString parameters = chain->parameters.toHtmlEscaped();
+    if (!parameters.isEmpty())
+        parameters.prepend(QStringLiteral(" \u2192 "));
     QString text = tr("%1 hook on <a href=\"module:%2\">%2</a>%3 \u2192 rule <b>%4</b>, %5.")
                        .arg(Theme::mark(Meaning::Hook), chain->module.toHtmlEscaped(),
-                            chain->parameters.isEmpty() ? QString()
-                                                        : QStringLiteral(" \u2192 ") + chain->parameters.toHtmlEscaped(),
-                            chain->rule.toHtmlEscaped(), line);
+                            parameters, chain->rule.toHtmlEscaped(), line);
     if (chain->breaks)
         text = Theme::mark(Meaning::Error) + ' ' + tr("graph break") + QStringLiteral(" \u2192 ") + text + ' ' +
                tr("Dynamo: \u201c%1\u201d").arg(chain->cause.toHtmlEscaped());

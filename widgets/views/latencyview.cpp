@@ -59,7 +59,7 @@ void LatencyView::buildPlot() {
     m_distRect->axis(QCPAxis::atBottom)->setLabel(tr("steps of this time"));
     m_distRect->axis(QCPAxis::atLeft)->setTickLabels(false);
     m_stepRect->axis(QCPAxis::atBottom)->setTicker(QSharedPointer<WholeTicker>::create());
-    m_distRect->axis(QCPAxis::atBottom)->setTicker(QSharedPointer<WholeTicker>::create());
+    m_distRect->axis(QCPAxis::atBottom)->setTicker(QSharedPointer<WholeTicker>::create(3));
     m_firstRect->axis(QCPAxis::atBottom)->grid()->setVisible(false);
     m_distRect->axis(QCPAxis::atBottom)->grid()->setVisible(false);
     m_plot->setInteractions(QCP::iRangeDrag);
@@ -181,7 +181,8 @@ void LatencyView::drawLevels(const Side &side) {
             line->point2->setCoords(1, ms);
             QColor pen = color;
             pen.setAlpha(strong ? 230 : 130);
-            line->setPen(QPen(pen, strong ? 1.5 : 1.0, side.before ? Qt::DashLine : strong ? Qt::SolidLine : Qt::DotLine));
+            const Qt::PenStyle after = strong ? Qt::SolidLine : Qt::DotLine;
+            line->setPen(QPen(pen, strong ? 1.5 : 1.0, side.before ? Qt::DashLine : after));
         }
         auto *label = new QCPItemText(m_plot);
         label->setClipAxisRect(m_stepRect);
@@ -318,7 +319,8 @@ void LatencyView::setSummary() {
                              QString::fromStdString(milliseconds(summary.p90)))
                         .arg(summary.n);
         if (!side.series.first.empty())
-            line += tr(", first token %1").arg(QString::fromStdString(milliseconds(summarize(side.series.first).median)));
+            line += tr(", first token %1")
+                        .arg(QString::fromStdString(milliseconds(summarize(side.series.first).median)));
         line += QStringLiteral(" \u2013 <b>%1</b>, %2, tp %3")
                     .arg(q(name(side.trace->source)), q(name(side.trace->backend)))
                     .arg(side.trace->tp);
@@ -362,7 +364,8 @@ bool LatencyView::eventFilter(QObject *watched, QEvent *event) {
     if (watched == m_plot && hasContent() && event->type() == QEvent::Wheel) {
         const auto *wheel = static_cast<QWheelEvent *>(event);
         const double about = m_stepRect->axis(QCPAxis::atBottom)->pixelToCoord(wheel->position().x());
-        showRange(zoomed(shownSteps(), about, std::pow(zoomStep, wheel->angleDelta().y() / 120.0), fullSteps(), fewestShown));
+        const double factor = std::pow(zoomStep, wheel->angleDelta().y() / 120.0);
+        showRange(zoomed(shownSteps(), about, factor, fullSteps(), fewestShown));
         return true;
     }
     if (watched == m_plot && event->type() == QEvent::MouseButtonPress)

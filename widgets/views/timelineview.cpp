@@ -81,7 +81,7 @@ void TimelineView::buildPlot() {
     connect(m_plot->xAxis, qOverload<const QCPRange &>(&QCPAxis::rangeChanged), this, &TimelineView::onRangeChanged);
 }
 
-void TimelineView::buildLayout() {
+void TimelineView::buildBar() {
     m_bar = new QWidget;
     auto *bar = new QHBoxLayout(m_bar);
     bar->setContentsMargins(8, 6, 8, 2);
@@ -113,6 +113,10 @@ void TimelineView::buildLayout() {
     m_note->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_note->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     bar->addWidget(m_note, 1);
+}
+
+void TimelineView::buildLayout() {
+    buildBar();
     m_scroll = new QScrollArea;
     m_scroll->setFrameShape(QFrame::NoFrame);
     m_scroll->setWidgetResizable(true);
@@ -236,7 +240,8 @@ void TimelineView::showLanes(std::vector<LaneOf> lanes) {
     auto titles = QSharedPointer<QCPAxisTickerText>::create();
     m_keys.clear();
     for (LaneOf &lane : lanes) {
-        const bool begins = !m_keys.empty() && (m_keys.back().side != lane.side || m_keys.back().rank != lane.lane.rank);
+        const bool begins =
+            !m_keys.empty() && (m_keys.back().side != lane.side || m_keys.back().rank != lane.lane.rank);
         titles->addTick(static_cast<double>(shown.size()), laneTitle(lane));
         m_keys.push_back({lane.side, lane.lane.rank});
         shown.push_back({laneTitle(lane), std::move(lane.lane.spans), lane.side == 0 && m_sides.size() > 1, begins});
@@ -250,7 +255,11 @@ void TimelineView::showLanes(std::vector<LaneOf> lanes) {
     for (QWidget *widget : {m_bar, static_cast<QWidget *>(m_scroll), static_cast<QWidget *>(m_details)})
         widget->setVisible(count > 0);
     m_empty->setVisible(count == 0);
-    m_details->setText(tr("Point at an event to see what it is. W S zoom, A D move, F fit; click selects the module."));
+    const QString keys = tr("W S zoom, A D move, F fit");
+    const bool tokensOnly = std::ranges::all_of(m_sides, &Side::endToEnd);
+    const QString hint = tokensOnly ? tr("A run with the gloo or the simulated backend shows the inside of a token. %1.")
+                                    : tr("Point at an event to see what it is; a click selects its module. %1.");
+    m_details->setText(hint.arg(keys));
     setNote();
     followModule(m_selection->module());
     fit();
@@ -289,7 +298,9 @@ void TimelineView::fit() {
     showRange(range);
 }
 
-void TimelineView::zoomAbout(double about, double factor) { showRange(zoomed(shownRange(), about, factor, fullRange())); }
+void TimelineView::zoomAbout(double about, double factor) {
+    showRange(zoomed(shownRange(), about, factor, fullRange()));
+}
 
 // Dragging may leave what there is.
 void TimelineView::onRangeChanged(const QCPRange &range) {

@@ -65,6 +65,7 @@ private:
 
     static constexpr int allRanks = -1; // of the rank box
 
+    void buildBar();
     void buildLayout();
     void buildPlot();
     void applyColors();

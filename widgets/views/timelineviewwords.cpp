@@ -67,7 +67,9 @@ void TimelineView::setNote() {
     m_note->setToolTip(m_note->text());
 }
 
-const RunTrace &TimelineView::traceOf(int lane) const { return *m_sides[m_keys[static_cast<std::size_t>(lane)].side].trace; }
+const RunTrace &TimelineView::traceOf(int lane) const {
+    return *m_sides[m_keys[static_cast<std::size_t>(lane)].side].trace;
+}
 
 const Event *TimelineView::eventAt(int lane, int item) const {
     if (lane < 0 || static_cast<std::size_t>(lane) >= m_keys.size() || item < 0)
