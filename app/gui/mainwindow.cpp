@@ -7,6 +7,7 @@
 #include <QDragEnterEvent>
 #include <QLabel>
 #include <QMimeData>
+#include <QScrollArea>
 #include <QSettings>
 #include <QSpinBox>
 #include <QStackedWidget>
@@ -86,7 +87,12 @@ void MainWindow::buildCentre() {
     addPlot(new LatencyView(&m_store), tr("Latency"));
     addPlot(new CompareView(&m_store, &m_workbench), tr("Compare"));
     m_centre = new QStackedWidget;
-    m_centre->addWidget(m_start);
+    auto *scroll = new QScrollArea; // a small window scrolls the start page
+    scroll->setWidget(m_start);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    m_centre->addWidget(scroll);
+    m_centre->setMinimumSize(320, 200); // else a page that is not shown decides how small the window can be
     m_centre->addWidget(m_tabs);
     setCentralWidget(m_centre);
     connect(m_tabs, &QTabWidget::currentChanged, this, [this](int index) {
@@ -116,14 +122,13 @@ void MainWindow::buildDocks() {
     tabifyDockWidget(m_findingsDock, m_runsDock);
     tabifyDockWidget(m_runsDock, m_logDock);
     m_findingsDock->raise();
-    resizeDocks({m_modelDock, m_detailsDock}, {380, 230}, Qt::Horizontal);
-    resizeDocks({m_findingsDock}, {170}, Qt::Vertical);
 }
 
 void MainWindow::connectParts() {
     connect(&m_workbench, &PlanWorkbench::modelOpened, this, &MainWindow::onModelOpened);
     connect(&m_workbench, &PlanWorkbench::analysisChanged, this, [this](const auto &analysis) {
         m_outcome->show(analysis.get());
+        followTpSize(*analysis);
         updateActions();
     });
     connect(&m_workbench, &PlanWorkbench::settingsChanged, this, [this] {
@@ -138,11 +143,7 @@ void MainWindow::connectParts() {
     connect(m_model, &ModelView::styleChosen, m_plan, &PlanView::setStyle);
     connect(m_plan, &PlanView::hinted, this, [this](const QString &text) { say(text, false); });
     connect(m_findings, &FindingsView::titleChanged, m_findingsDock, &QDockWidget::setWindowTitle);
-    connect(m_findings, &FindingsView::fixChosen, this, [this](const Diagnostic &finding) {
-        if (finding.span.valid())
-            m_plan->editor().goTo(finding.span.line, finding.span.column);
-        m_plan->applyFix();
-    });
+    connect(m_findings, &FindingsView::fixChosen, m_plan, &PlanView::applyFixOf);
     connect(&m_plan->editor(), &QsciScintilla::modificationChanged, this, [this] { updateTitle(); });
     connect(&m_file, &PlanFile::changedOnDisk, this, &MainWindow::onChangedOnDisk);
     connect(&m_file, &PlanFile::removedOnDisk, this, [this] {
@@ -155,6 +156,15 @@ void MainWindow::connectParts() {
     connect(m_start, &StartPage::openModelRequested, this, &MainWindow::openModelDialog);
 }
 
+// A size written into the text is looked at; one chosen in the tool bar afterwards stays until the text says another.
+void MainWindow::followTpSize(const PlanAnalysis &analysis) {
+    if (analysis.unreadable || !analysis.choice.document || analysis.choice.document->tpSize == m_writtenTp)
+        return;
+    m_writtenTp = analysis.choice.document->tpSize;
+    if (m_writtenTp)
+        m_workbench.setTp(*m_writtenTp);
+}
+
 void MainWindow::connectRuns() {
     connect(&m_runs, &RunController::runningChanged, this, [this](bool running) {
         if (running && m_centre->currentWidget() == m_tabs) {
@@ -164,6 +174,7 @@ void MainWindow::connectRuns() {
         updateActions();
     });
     connect(&m_runs, &RunController::said, this, [this](const QString &text) { say(text); });
+    connect(&m_runs, &RunController::progressed, this, [this](const QString &text) { say(text, false); });
     connect(&m_runs, &RunController::refused, this, [this](const QString &text) { say(text); });
     connect(&m_store, &RunStore::currentChanged, this, &MainWindow::updateActions);
     connect(m_runsView, &RunsView::stopRequested, &m_runs, &RunController::stop);
@@ -187,13 +198,15 @@ void MainWindow::arrange(Tab tab) {
     m_detailsDock->setVisible(plan || tab == Tab::Graph);
     if (plan)
         m_findingsDock->raise();
+    resizeDocks({m_modelDock, m_detailsDock}, {378, 206}, Qt::Horizontal);
+    resizeDocks({m_findingsDock}, {176}, Qt::Vertical);
 }
 
 void MainWindow::showStart() {
     if (m_shownTab >= 0)
         m_layouts[m_shownTab] = saveState();
     m_shownTab = -1;
-    m_centre->setCurrentWidget(m_start);
+    m_centre->setCurrentIndex(0);
     for (QDockWidget *dock : {m_modelDock, m_findingsDock, m_runsDock, m_logDock, m_detailsDock})
         dock->hide();
     m_bar->hide();
@@ -217,7 +230,7 @@ void MainWindow::showTab(Tab tab) {
 }
 
 void MainWindow::updateTitle() {
-    if (m_centre->currentWidget() == m_start) {
+    if (m_centre->currentWidget() != m_tabs) {
         setWindowModified(false);
         setWindowTitle(tr("TPScope"));
         return;
@@ -240,7 +253,7 @@ void MainWindow::setTheme(ThemeKind kind) {
 
 void MainWindow::refreshTheme() {
     for (QAction *action : std::as_const(m_actions))
-        if (const QString icon = action->property("icon").toString(); !icon.isEmpty())
+        if (const QString icon = action->property("iconName").toString(); !icon.isEmpty())
             action->setIcon(themedIcon(icon));
     m_start->refreshTheme();
     m_plan->refreshTheme();

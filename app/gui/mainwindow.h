@@ -81,6 +81,7 @@ private:
     void buildDocks();
     void connectParts();
     void connectRuns();
+    void followTpSize(const PlanAnalysis &analysis);
     void arrange(Tab tab);
     void leaveStart();
     void updateTitle();
@@ -146,6 +147,7 @@ private:
     int m_shownTab = -1;
     OnOpen m_onOpen = OnOpen::AutoPlan;
     QString m_planToOpen;
+    std::optional<int> m_writtenTp; // tp_size of the text as last seen
     bool m_backendChosen = false; // by the user: a model does not change it any more
 };
 

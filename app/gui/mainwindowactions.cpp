@@ -42,7 +42,7 @@ QAction *MainWindow::add(const QString &name, const QString &text, const QKeySeq
     auto *action = new QAction(text, this);
     action->setObjectName(name);
     action->setShortcut(keys);
-    action->setProperty("icon", icon);
+    action->setProperty("iconName", icon);
     if (!keys.isEmpty())
         action->setToolTip(QStringLiteral("%1 (%2)").arg(QString(text).remove(QLatin1Char('&')), keys.toString(QKeySequence::NativeText)));
     connect(action, &QAction::triggered, this, [run = std::move(run)] { run(); });

@@ -107,12 +107,10 @@ QString MainWindow::autoPlanText(bool withSync) const {
     if (withSync)
         return tr("# The built-in plan of %1, written out. Change a rule and look at the findings.\n").arg(type) +
                QString::fromStdString(toYaml(writing));
-    writing.baseBuiltin = false;
-    std::erase_if(writing.rules, [](const PlanRule &rule) {
-        const ParallelStyle *style = findStyle(rule.style);
-        return style && style->hooksParameters();
-    });
-    return tr("# A plan of one's own for %1. Its logits are right; are its gradients?\n").arg(type) +
+    for (PlanRule &rule : writing.rules)
+        if (const ParallelStyle *style = findStyle(rule.style); style && style->hooksParameters())
+            rule.style = "replicate";
+    return tr("# The norms are small, so this plan keeps them whole. Its logits are right; are its gradients?\n") +
            QString::fromStdString(toYaml(writing));
 }
 
@@ -127,8 +125,10 @@ void MainWindow::openPlan(const QString &path) {
     }
     const auto document = parsePlan(text.toStdString(), path.toStdString());
     m_plan->openText(text, m_file.path());
-    if (document && document->tpSize)
+    if (document && document->tpSize) {
+        m_writtenTp = document->tpSize;
         m_workbench.setTp(*document->tpSize);
+    }
     remember(m_file.path());
     if (m_workbench.workspace())
         showTab(Tab::Plan);

@@ -30,6 +30,10 @@ void mark(QStyleOptionViewItem &option, Meaning meaning, const QString &text) {
 
 } // namespace
 
+QSize ModuleDelegate::sizeHint(const QStyleOptionViewItem &option, const QModelIndex &index) const {
+    return QStyledItemDelegate::sizeHint(option, index) + QSize(0, 4); // air between the rows
+}
+
 void ModuleDelegate::initStyleOption(QStyleOptionViewItem *option, const QModelIndex &index) const {
     QStyledItemDelegate::initStyleOption(option, index);
     const int severity = index.data(ModuleTreeModel::SeverityRole).toInt();

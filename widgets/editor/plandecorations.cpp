@@ -20,7 +20,7 @@ namespace {
 constexpr int firstIndicator = 8; // below: lexers' own
 constexpr int firstStyle = 40;    // above the lexer's and Scintilla's predefined ones
 constexpr int ruleStyle = firstStyle + 3;
-constexpr int mostAnnotationLines = 3;
+constexpr int mostAnnotationLines = 4;
 constexpr std::size_t mostFindingsOfALine = 2;
 
 constexpr Severity severities[] = {Severity::Error, Severity::Warning, Severity::Info};
@@ -69,7 +69,7 @@ void PlanDecorations::defineStyles() {
                                  indicator);
         m_editor.setIndicatorForegroundColor(color, indicator);
         m_editor.setIndicatorDrawUnder(true, indicator);
-        m_editor.markerDefine(markPixmap(severities[i], font, 1.0), static_cast<int>(i));
+        m_editor.markerDefine(markPixmap(severities[i], font, m_editor.devicePixelRatioF()), static_cast<int>(i));
         QsciStyle(firstStyle + static_cast<int>(i), QStringLiteral("finding"), color,
                   tint(severities[i], palette.color(QPalette::Base)), font)
             .apply(&m_editor);
@@ -175,15 +175,27 @@ QString PlanDecorations::wrapped(const QString &text, const QString &indent, int
 }
 
 void PlanDecorations::showRules(const PlanAnalysis &analysis) {
-    m_editor.clearMarginText();
-    int widest = 0;
-    const QFont font = m_editor.lexer() ? m_editor.lexer()->defaultFont() : m_editor.font();
+    std::map<int, tpscope::RuleMargin> margins; // by line
+    qsizetype countWidth = 0;
+    qsizetype bytesWidth = 0;
     for (const EffectiveRule &rule : analysis.plan.rules) {
-        if (rule.rule.origin != RuleOrigin::File || rule.rule.keySpan.line < 1 || rule.rule.keySpan.line > m_editor.lines())
+        const int line = rule.rule.keySpan.line;
+        if (rule.rule.origin != RuleOrigin::File || line < 1 || line > m_editor.lines())
             continue;
-        const QString text = QLatin1Char(' ') + ruleMargin(analysis, rule) + QLatin1Char(' ');
+        const tpscope::RuleMargin margin = margins[line] = ruleMargin(analysis, rule);
+        countWidth = std::max(countWidth, margin.bytes.isEmpty() ? 0 : margin.count.size());
+        bytesWidth = std::max(bytesWidth, margin.bytes.size());
+    }
+    m_editor.clearMarginText();
+    const QFont font = m_editor.lexer() ? m_editor.lexer()->defaultFont() : m_editor.font();
+    int widest = 0;
+    for (const auto &[line, margin] : margins) {
+        const QString text = margin.bytes.isEmpty()
+                                 ? QStringLiteral(" %1 ").arg(margin.count)
+                                 : QStringLiteral(" %1  %2 ").arg(margin.count.rightJustified(countWidth),
+                                                                  margin.bytes.rightJustified(bytesWidth));
         widest = std::max(widest, QFontMetrics(font).horizontalAdvance(text));
-        m_editor.setMarginText(rule.rule.keySpan.line - 1, text, ruleStyle);
+        m_editor.setMarginText(line - 1, text, ruleStyle);
     }
     m_editor.setMarginWidth(RuleMargin, widest > 0 ? widest + 4 : 0);
 }

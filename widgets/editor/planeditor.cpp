@@ -68,7 +68,7 @@ PlanEditor::~PlanEditor() = default;
 
 void PlanEditor::setUpMargins() {
     setMarginType(PlanDecorations::NumberMargin, NumberMargin);
-    setMarginWidth(PlanDecorations::NumberMargin, QStringLiteral("0000"));
+    setMarginWidth(PlanDecorations::NumberMargin, QStringLiteral("000"));
     setMarginType(PlanDecorations::MarkMargin, SymbolMargin);
     setMarginWidth(PlanDecorations::MarkMargin, 18);
     setMarginMarkerMask(PlanDecorations::MarkMargin, 0b111);

@@ -22,6 +22,8 @@ QString severityText(Severity severity) {
 QVariant FindingsModel::cell(const Diagnostic &row, int column, int role) const {
     if (role == SeverityRole)
         return weight(row.severity);
+    if (role == Qt::ToolTipRole && column == LineColumn && !row.span.valid())
+        return tr("It is about a rule that is inherited, or about one that is missing.");
     if (role == Qt::ToolTipRole)
         return QString::fromStdString(row.message);
     if (role == Qt::TextAlignmentRole)
@@ -34,7 +36,7 @@ QVariant FindingsModel::cell(const Diagnostic &row, int column, int role) const 
     case LineColumn:
         if (role == SortRole)
             return row.span.line;
-        return row.span.valid() ? QString::number(row.span.line) : tr("inherited");
+        return row.span.valid() ? QString::number(row.span.line) : tr("no line");
     case MessageColumn: return QString::fromStdString(row.message);
     case FixColumn: return row.fix ? QString::fromStdString(row.fix->title) : QString();
     default: return {};

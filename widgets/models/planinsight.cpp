@@ -120,11 +120,11 @@ QString originText(RuleOrigin origin) {
     return {};
 }
 
-QString ruleMargin(const PlanAnalysis &analysis, const EffectiveRule &rule) {
+RuleMargin ruleMargin(const PlanAnalysis &analysis, const EffectiveRule &rule) {
     const std::size_t count = rule.modules.empty() ? rule.parameters.size() : rule.modules.size();
     if (!rule.matches || count == 0)
-        return tr("no match");
-    return QStringLiteral("\u00D7%1  %2").arg(count).arg(bytesText(largest(bytesOf(analysis, rule))));
+        return {tr("no match"), {}};
+    return {QStringLiteral("\u00D7%1").arg(count), bytesText(largest(bytesOf(analysis, rule)))};
 }
 
 QStringList collectivesOf(const ParallelStyle &style) {

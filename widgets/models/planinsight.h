@@ -22,8 +22,12 @@ const EffectiveRule *ruleAtLine(const PlanAnalysis &analysis, int line);
 std::vector<const EffectiveRule *> inheritedRules(const PlanAnalysis &analysis);
 QString originText(RuleOrigin origin); // "the plan file", "the model's built-in plan", ...
 
-// "x36  8.4 MB": modules (or parameters) it applies to, bytes of its parameters on the fullest rank. "" nothing.
-QString ruleMargin(const PlanAnalysis &analysis, const EffectiveRule &rule);
+// "x36" and "8.4 MB": modules (or parameters) it applies to, bytes of its parameters on the fullest rank.
+struct RuleMargin {
+    QString count; // "no match"
+    QString bytes;
+};
+RuleMargin ruleMargin(const PlanAnalysis &analysis, const EffectiveRule &rule);
 // What the rule matches, shapes, collectives; some lines of plain text, none longer than about 90 characters.
 QString ruleHover(const PlanAnalysis &analysis, const EffectiveRule &rule);
 // The collectives and hooks a style causes, a line each, by its row of the style table.

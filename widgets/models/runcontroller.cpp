@@ -19,7 +19,7 @@ RunController::RunController(const PlanWorkbench &workbench, RunStore &store, QO
                 entry.message = message.isEmpty() ? phase : message;
                 entry.fraction = fraction;
                 m_store.update(entry);
-                emit said(entry.message);
+                emit progressed(entry.message);
             });
     connect(&m_process, &RunProcess::runFinished, this, [this](std::shared_ptr<const RunTrace> trace) {
         RunEntry entry = current();
@@ -126,8 +126,9 @@ void RunController::begin(const QString &title, const QString &verb, const QStri
     entry.message = tr("starting tpscope %1").arg(verb);
     m_entry = m_store.add(entry);
     emit said(tr("tpscope %1 %2").arg(verb, options.join(QLatin1Char(' '))));
-    emit runningChanged(true);
     m_process.start(QStringList{verb} + options);
+    if (isRunning())
+        emit runningChanged(true);
 }
 
 void RunController::stop() { m_process.stop(); }

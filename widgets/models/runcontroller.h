@@ -33,7 +33,8 @@ public:
 
 signals:
     void runningChanged(bool running);
-    void said(const QString &line); // what is happening, for the log and the status bar
+    void said(const QString &line);       // what began or ended, for the log
+    void progressed(const QString &line); // what is happening now
     void refused(const QString &why); // nothing was started
 
 private:

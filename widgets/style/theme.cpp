@@ -22,7 +22,7 @@ struct Row {
 constexpr std::array<Row, 13> rows{{
     {Meaning::Replicated, "#6F757B", "#9AA0A6", "\u25A1", QT_TRANSLATE_NOOP("Theme", "replicated")},
     {Meaning::ShardedRows, "#0072B2", "#4FA8DC", "\u25A4", QT_TRANSLATE_NOOP("Theme", "sharded on rows")},
-    {Meaning::ShardedColumns, "#2F8FC4", "#56B4E9", "\u25A5", QT_TRANSLATE_NOOP("Theme", "sharded on columns")},
+    {Meaning::ShardedColumns, "#2479AE", "#56B4E9", "\u25A5", QT_TRANSLATE_NOOP("Theme", "sharded on columns")},
     {Meaning::Strided, "#007F5C", "#22B98B", "\u25A6", QT_TRANSLATE_NOOP("Theme", "strided")},
     {Meaning::Partial, "#A86E00", "#E69F00", "\u03A3", QT_TRANSLATE_NOOP("Theme", "partial sum")},
     {Meaning::Error, "#C24E00", "#F07B3A", "\u25B2", QT_TRANSLATE_NOOP("Theme", "error")},

@@ -19,6 +19,12 @@ QString html(std::string_view text) {
 QString bytesText(std::int64_t bytes) {
     return QString::fromStdString(formatBytes(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))));
 }
+// Without the line break at its end: a heading brings its own distance.
+QString trimmed(QString text) {
+    if (text.endsWith(QLatin1String("<br>")))
+        text.chop(4);
+    return text;
+}
 QString heading(const QString &text) {
     return QStringLiteral("<p style='margin:8px 0 2px 0; color:%1'>%2</p>").arg(Theme::subtleText().name(), text);
 }
@@ -40,7 +46,7 @@ QString parametersHtml(const PlanAnalysis &analysis, const Module &module) {
         if (shard->localShapes.size() > 8)
             out += tr("and %1 more ranks<br>").arg(shard->localShapes.size() - 8);
     }
-    return out.isEmpty() ? QString() : heading(tr("Parameters")) + out;
+    return out.isEmpty() ? QString() : heading(tr("Parameters")) + trimmed(out);
 }
 
 QString ruleHtml(const EffectiveRule *rule) {
@@ -110,6 +116,7 @@ QString planHtml(const PlanAnalysis &analysis) {
     out += heading(tr("Bytes on each rank"));
     for (std::size_t rank = 0; rank < std::min<std::size_t>(analysis.lint.bytesPerRank.size(), 8); ++rank)
         out += tr("rank %1: %2<br>").arg(rank).arg(bytesText(analysis.lint.bytesPerRank[rank]));
+    out = trimmed(out);
     if (analysis.withModuleBackward && analysis.withChosenHooks)
         out += heading(tr("Graph breaks (predicted)")) +
                tr("module-backward: %1<br>%2: %3")

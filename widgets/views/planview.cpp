@@ -186,11 +186,27 @@ bool PlanView::setStyle(const QString &key, const QString &style) {
     return true;
 }
 
-bool PlanView::applyFix() {
-    if (!m_workbench->analysisIsCurrent() || m_typing.isActive()) {
-        emit hinted(tr("The plan is being checked; try again in a moment."));
+// Edits hold places of the analysed text: none may be applied to a newer one.
+bool PlanView::textIsChecked() {
+    if (m_workbench->analysisIsCurrent() && !m_typing.isActive())
+        return true;
+    emit hinted(tr("The plan is being checked; try again in a moment."));
+    return false;
+}
+
+bool PlanView::applyFixOf(const Diagnostic &finding) {
+    if (!finding.fix || finding.fix->edits.empty() || !textIsChecked())
         return false;
-    }
+    const QString title = QString::fromStdString(finding.fix->title);
+    m_editor->applyEdits(finding.fix->edits);
+    sendText();
+    emit hinted(tr("Applied: %1").arg(title));
+    return true;
+}
+
+bool PlanView::applyFix() {
+    if (!textIsChecked())
+        return false;
     if (m_editor->applyFixAtCaret()) {
         sendText();
         return true;
@@ -201,7 +217,7 @@ bool PlanView::applyFix() {
 
 void PlanView::nextFinding(int direction) {
     const Diagnostic *finding = m_editor->goToNextFinding(direction);
-    emit hinted(finding ? tr("%1: %2").arg(QString::fromStdString(finding->code), QString::fromStdString(finding->message))
+    emit hinted(finding ? tr("%1 in line %2").arg(QString::fromStdString(finding->code)).arg(finding->span.line)
                         : tr("No findings in the text."));
     m_editor->setFocus();
 }

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "lint/lint.h"
+
 class QLabel;
 class QPushButton;
 class QToolButton;
@@ -32,7 +34,8 @@ public:
 
     // The rule for a key shall have this style: edits the text, one undo step. false: the text cannot be read now.
     bool setStyle(const QString &key, const QString &style);
-    bool applyFix();
+    bool applyFix(); // of the finding at the caret
+    bool applyFixOf(const Diagnostic &finding);
     void nextFinding(int direction);
 
     // A message above the text with up to two answers; the callbacks run when one is clicked, then it goes away.
@@ -52,6 +55,7 @@ private:
     void buildMessage();
     void buildInherited();
     void sendText();
+    bool textIsChecked();
     void showAnalysis();
     void showInherited();
     void followCaret(int line);

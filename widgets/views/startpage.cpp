@@ -2,10 +2,10 @@
 #include "views/startpage.h"
 
 #include <QFileInfo>
-#include <QFrame>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QListWidget>
+#include <QPainter>
 #include <QPushButton>
 #include <QVBoxLayout>
 
@@ -24,10 +24,24 @@ QLabel *sectionTitle(const QString &text) {
     return label;
 }
 
+// A dashed frame says: something can be put here.
+class DropFrame : public QWidget {
+protected:
+    void paintEvent(QPaintEvent *) override {
+        QPainter painter(this);
+        painter.setRenderHint(QPainter::Antialiasing);
+        painter.setPen(QPen(Theme::subtleText(), 1.2, Qt::DashLine));
+        painter.drawRoundedRect(QRectF(rect()).adjusted(1, 1, -1, -1), 8, 8);
+    }
+};
+
 QListWidget *linkList() {
     auto *list = new QListWidget;
     list->setFrameShape(QFrame::NoFrame);
     list->setUniformItemSizes(true);
+    list->setSpacing(3);
+    list->viewport()->setAutoFillBackground(false);
+    list->setCursor(Qt::PointingHandCursor);
     list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     list->setTextElideMode(Qt::ElideMiddle);
     return list;
@@ -63,15 +77,17 @@ StartPage::StartPage(QWidget *parent)
     auto *cards = new QHBoxLayout;
     cards->setSpacing(16);
     for (std::size_t i = 0; i < m_cards.size(); ++i) {
+        m_cards[i]->setMinimumHeight(164);
         cards->addWidget(m_cards[i], 1);
         connect(m_cards[i], &StartPageCard::clicked, this, [this, i] { emit wayChosen(static_cast<Way>(i)); });
     }
     auto *layout = new QVBoxLayout(this);
-    layout->setContentsMargins(48, 32, 48, 28);
-    layout->setSpacing(22);
+    layout->setContentsMargins(56, 40, 56, 28);
+    layout->setSpacing(26);
     layout->addLayout(head);
     layout->addLayout(cards);
-    layout->addWidget(buildLists(), 1);
+    layout->addWidget(buildLists());
+    layout->addStretch(1);
     setRecent({});
     refreshTheme();
     connect(m_recent, &QListWidget::itemActivated, this,
@@ -86,6 +102,7 @@ StartPage::StartPage(QWidget *parent)
 
 QWidget *StartPage::buildLists() {
     auto *lists = new QWidget;
+    lists->setFixedHeight(280);
     auto *line = new QHBoxLayout(lists);
     line->setContentsMargins(0, 0, 0, 0);
     line->setSpacing(16);
@@ -103,8 +120,7 @@ QWidget *StartPage::buildLists() {
 }
 
 QWidget *StartPage::buildDrop() {
-    auto *drop = new QFrame;
-    drop->setFrameShape(QFrame::StyledPanel);
+    auto *drop = new DropFrame;
     auto *layout = new QVBoxLayout(drop);
     layout->setContentsMargins(16, 14, 16, 14);
     auto *text = new QLabel(tr("Drop a plan (YAML, JSON), a config.json or a model folder anywhere in this window."));

@@ -41,7 +41,7 @@ void StartPageCard::setResult(const QString &result) {
 }
 
 void StartPageCard::refreshTheme() {
-    m_picture->setPixmap(themedIcon(m_icon, Theme::accent()).pixmap(32, 32));
+    m_picture->setPixmap(themedIcon(m_icon, Theme::color(Meaning::Info)).pixmap(32, 32));
     QPalette quiet = palette();
     quiet.setColor(QPalette::WindowText, Theme::subtleText());
     m_about->setPalette(quiet);
@@ -58,7 +58,7 @@ void StartPageCard::paintEvent(QPaintEvent *) {
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     const bool lit = underMouse() || hasFocus() || isDown();
-    painter.setPen(QPen(lit ? Theme::accent() : Theme::grid(), lit ? 2 : 1));
+    painter.setPen(QPen(lit ? Theme::color(Meaning::Info) : Theme::grid(), lit ? 2 : 1));
     painter.setBrush(palette().color(isDown() ? QPalette::AlternateBase : QPalette::Base));
     painter.drawRoundedRect(QRectF(rect()).adjusted(1.5, 1.5, -1.5, -1.5), 8, 8);
 }
