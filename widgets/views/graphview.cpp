@@ -120,6 +120,11 @@ void GraphView::refresh() {
     m_details->setText(tr("Click a break or a hook to find its module and its line of the plan."));
     refreshTiles();
     followModule(m_selection->module());
+    for (QAbstractButton *button : m_phases->buttons()) {
+        QFont weight = font();
+        weight.setBold(button->isChecked()); // a pressed button hardly differs from the other in the dark
+        button->setFont(weight);
+    }
 }
 
 void GraphView::refreshTiles() {
