@@ -188,7 +188,9 @@ void addLayer(Builder &b, ModuleIndex list, const DecoderFacts &facts, const Inn
     if (facts.residualDropout)
         b.dropout(layer, "resid_attn_dropout");
     norm(facts.normBeforeMlp);
-    if (facts.packed)
+    if (facts.addMlp && facts.addMlp(b, layer, index))
+        ;
+    else if (facts.packed)
         b.packedMlp(layer, "mlp", d.hidden, inner.intermediate, inner.activation);
     else
         b.gatedMlp(layer, "mlp", d.hidden, inner.intermediate, facts.mlpBias, inner.activation);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -96,6 +97,8 @@ struct DecoderFacts {
     bool tied = false;               // of a config without tie_word_embeddings
     std::map<std::string, double> ropeThetas = {}; // by layer type, of a config that names none
     bool ropeByLayerType = false;    // the rotary embedding is called once a layer type
+    // Adds the mlp of a layer where the family has another one there than gate, up and down; false: it has not.
+    std::function<bool(Builder &b, ModuleIndex layer, std::int64_t layerIndex)> addMlp = {};
     std::vector<std::string> masks = {}; // types of masks that are built, in order; empty: those of layerTypes
     bool attentionBias = false; // of q, k, v
     bool outputBias = false;    // of o_proj
@@ -113,8 +116,24 @@ Result<std::int64_t> readSlidingWindow(const ModelConfig &config, std::int64_t f
 Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts);
 // layer_types of the file; else every sliding_window_pattern-th layer (fallback: each `pattern`-th) attends to all.
 Result<std::vector<std::string>> readAlternatingWindow(const ModelConfig &config, std::int64_t pattern);
+// The first of these keys that the file has; at least 1. Errors name the key.
+Result<std::int64_t> readCount(const ModelConfig &config, const std::vector<std::string> &keys, std::int64_t fallback);
 // As many layers as "num_hidden_layers" says, 1 to 100000.
 Result<std::int64_t> readLayerCount(const ModelConfig &config);
+
+// A mixture of experts behind a softmax router.
+struct MoeFacts {
+    std::int64_t experts = 0;
+    std::int64_t chosen = 1;     // experts a token
+    std::int64_t inner = 0;      // width of one expert
+    bool sumsToOne = false;      // the scores of the chosen ones
+    std::string activation = "silu";
+    std::string blockClass, routerClass, expertsClass;
+    // Checkpoint names behind "model.layers.N.": the router's weight; gate, up and down of expert "{}".
+    std::string storedRouter, storedGate, storedUp, storedDown;
+};
+// `name` of a layer: gate (the router) and experts, with their programs.
+void addSparseMoe(Builder &b, ModuleIndex layer, const std::string &name, const MoeFacts &facts);
 
 // self_attn of a layer, with its programs.
 void addSelfAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, std::int64_t layerIndex, double eps);

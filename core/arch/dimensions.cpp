@@ -18,6 +18,13 @@ Result<std::int64_t> positive(const ModelConfig &config, const std::string &key)
 
 } // namespace
 
+Result<std::int64_t> readCount(const ModelConfig &config, const std::vector<std::string> &keys, std::int64_t fallback) {
+    for (const std::string &key : keys)
+        if (config.has(key))
+            return positive(config, key);
+    return fallback;
+}
+
 Result<void> readDimensions(ModelDescription &model) {
     const ModelConfig &config = model.config;
     ModelDimensions &d = model.dims;

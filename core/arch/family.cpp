@@ -7,10 +7,12 @@
 #include "arch/gemma3.h"
 #include "arch/llama.h"
 #include "arch/mistral.h"
+#include "arch/mixtral.h"
 #include "arch/olmo2.h"
 #include "arch/phi3.h"
 #include "arch/qwen2.h"
 #include "arch/qwen3.h"
+#include "arch/qwen3moe.h"
 
 namespace tpscope {
 namespace {
@@ -19,10 +21,12 @@ constexpr std::array table{
     Family{"gemma3_text", describeGemma3Text},
     Family{"llama", describeLlama},
     Family{"mistral", describeMistral},
+    Family{"mixtral", describeMixtral},
     Family{"olmo2", describeOlmo2},
     Family{"phi3", describePhi3},
     Family{"qwen2", describeQwen2},
     Family{"qwen3", describeQwen3},
+    Family{"qwen3_moe", describeQwen3Moe},
 };
 
 } // namespace

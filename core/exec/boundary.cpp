@@ -41,6 +41,7 @@ Result<Boundary> boundaryOf(const ParallelStyle *style, const Module &module, co
     edge.splitsInput = style->input == ParallelStyle::Input::Split;
     edge.dividesInput = style->input == ParallelStyle::Input::Divide;
     edge.sumsInputGradient = style->sumsInputGradient;
+    edge.sumsEveryInput = style->sumsEveryInput;
     edge.reduces = style->output == ParallelStyle::Output::Reduce;
     edge.gathers = style->output == ParallelStyle::Output::Gather;
     edge.gatheredWidth = module.integer(module.isEmbedding ? "embedding_dim" : "out_features");

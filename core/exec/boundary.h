@@ -12,6 +12,7 @@ struct Boundary {
     bool splitsInput = false;
     bool dividesInput = false;
     bool sumsInputGradient = false;
+    bool sumsEveryInput = false;    // of all arguments, not of the first alone
     bool reduces = false;
     bool gathers = false;
     bool defersBias = false;        // the bias is added after the reduction

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/instructions.h"
@@ -38,6 +39,8 @@ struct ModuleConstants {
     std::int64_t groups = 1;       // configured query heads a kv head
     std::int64_t window = 0;       // positions seen, 0 all
     std::size_t layer = 0;
+    std::int64_t topK = 1;         // experts a token
+    bool sumsToOne = false;        // their scores
     const ActivationFunction *activation = nullptr;
     const RopeFrequencies *rope = nullptr;
 };
@@ -109,10 +112,20 @@ struct HeadPairing {
 HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t values, std::int64_t configuredGroups,
                       bool explicitMask, const std::string &attention);
 
+// The scores and indices of the k chosen experts of each token. x [N,H], weight [E,H].
+std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight,
+                                                const ModuleConstants &constants);
+
 // Rows of attention.cpp.
 namespace kernels {
 void cacheUpdate(const Instruction &instruction, Execution &execution);
 void attend(const Instruction &instruction, Execution &execution);
+// Rows of experts.cpp.
+void flattenTokens(const Instruction &instruction, Execution &execution);
+void batchTokens(const Instruction &instruction, Execution &execution);
+void router(const Instruction &instruction, Execution &execution);
+void expertProduct(const Instruction &instruction, Execution &execution);
+void combineExperts(const Instruction &instruction, Execution &execution);
 } // namespace kernels
 
 } // namespace tpscope

@@ -17,6 +17,8 @@ ModuleConstants constantsOf(const Module &self) {
     constants.headDim = self.integer("head_dim");
     constants.groups = self.integer("num_key_value_groups", 1);
     constants.window = self.integer("sliding_window");
+    constants.topK = self.integer("top_k", 1);
+    constants.sumsToOne = self.flag("norm_topk_prob");
     constants.layer = static_cast<std::size_t>(self.integer("layer_idx"));
     constants.activation = findActivation(self.text("function"));
     return constants;

@@ -321,6 +321,11 @@ constexpr std::array rows{
     Row{OpKind::SliceTokens, sliceTokens},
     Row{OpKind::Slice, slicePositions},
     Row{OpKind::Scale, scale},
+    Row{OpKind::FlattenTokens, kernels::flattenTokens},
+    Row{OpKind::BatchTokens, kernels::batchTokens},
+    Row{OpKind::Router, kernels::router},
+    Row{OpKind::ExpertProduct, kernels::expertProduct},
+    Row{OpKind::CombineExperts, kernels::combineExperts},
 };
 
 Kernel operationKernel(OpKind kind) {

@@ -26,6 +26,8 @@ bool isView(OpKind kind) {
     case OpKind::MergeHeads:
     case OpKind::SliceTokens:
     case OpKind::Slice:
+    case OpKind::FlattenTokens:
+    case OpKind::BatchTokens:
     case OpKind::CausalMask: // built by the attention that needs one
         return true;
     default:
@@ -114,7 +116,9 @@ Lowering::Slots Lowering::enterForward(ModuleIndex index, Slots arguments, const
     if (hooked)
         arguments.at(0) = emitOne(Step::EnterHooked, index, arguments.at(0));
     if (edge.sumsInputGradient && m_options.training)
-        arguments.at(0) = emitOne(Step::SumInputGradient, index, arguments.at(0));
+        for (std::size_t i = 0; i < arguments.size() && (i == 0 || edge.sumsEveryInput); ++i)
+            if (arguments[i] != none)
+                arguments[i] = emitOne(Step::SumInputGradient, index, arguments[i]);
     if (edge.splitsInput)
         arguments.at(0) = emitOne(Step::SplitInput, index, arguments.at(0));
     if (edge.dividesInput)

@@ -87,6 +87,40 @@ void scale(const Instruction &instruction, TrainingForward &forward) {
     set(instruction, forward, x * at::scalar_tensor(forward.constants(instruction).embedScale, x.options()));
 }
 
+void flattenTokens(const Instruction &instruction, TrainingForward &forward) {
+    const at::Tensor &x = forward.input(instruction, 0);
+    set(instruction, forward, x.reshape({-1, x.size(-1)}));
+}
+
+void batchTokens(const Instruction &instruction, TrainingForward &forward) {
+    const at::Tensor &x = forward.input(instruction, 0);
+    const at::Tensor &like = forward.input(instruction, 1);
+    set(instruction, forward, x.reshape({like.size(0), like.size(1), x.size(-1)}));
+}
+
+void router(const Instruction &instruction, TrainingForward &forward) {
+    auto [scores, indices] = chooseExperts(forward.input(instruction, 0), *forward.parameter(instruction, 0),
+                                           forward.constants(instruction));
+    forward.slot(instruction.out[0]) = std::move(scores);
+    forward.slot(instruction.out[1]) = std::move(indices);
+}
+
+void expertProduct(const Instruction &instruction, TrainingForward &forward) {
+    at::Tensor x = forward.input(instruction, 0);
+    const at::Tensor &indices = forward.input(instruction, 1);
+    const at::Tensor &weight = *forward.parameter(instruction, 0);
+    const at::Tensor chosen = weight.index_select(0, indices.flatten());
+    if (x.dim() == 2)
+        x = x.repeat_interleave(indices.size(1), 0);
+    const at::Tensor y = at::bmm(chosen, x.reshape({-1, x.size(-1), 1}));
+    set(instruction, forward, y.view({indices.size(0), indices.size(1), weight.size(1)}));
+}
+
+void combineExperts(const Instruction &instruction, TrainingForward &forward) {
+    set(instruction, forward,
+        (forward.input(instruction, 0) * forward.input(instruction, 1).unsqueeze(-1)).sum(1));
+}
+
 // Every token has a label.
 void sliceTokens(const Instruction &instruction, TrainingForward &forward) {
     set(instruction, forward, forward.input(instruction, 0));
@@ -206,6 +240,11 @@ constexpr std::array operations{
     OperationRow{OpKind::SliceTokens, sliceTokens},
     OperationRow{OpKind::Slice, slicePositions},
     OperationRow{OpKind::Scale, scale},
+    OperationRow{OpKind::FlattenTokens, flattenTokens},
+    OperationRow{OpKind::BatchTokens, batchTokens},
+    OperationRow{OpKind::Router, router},
+    OperationRow{OpKind::ExpertProduct, expertProduct},
+    OperationRow{OpKind::CombineExperts, combineExperts},
 };
 
 } // namespace

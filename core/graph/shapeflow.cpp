@@ -115,6 +115,17 @@ TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, co
         return TracedValue::tensor(
             {sizes.at[0], sizes.at[2], sizes.at[1],
              operation.in.size() > 2 ? frame.get(operation.in[2]).sizes.last() : sizes.last()});
+    case OpKind::FlattenTokens: return TracedValue::tensor({sizes.at[0] * sizes.at[1], sizes.last()});
+    case OpKind::BatchTokens: {
+        const Sizes like = operation.in.size() > 1 ? frame.get(operation.in[1]).sizes : Sizes();
+        return TracedValue::tensor({like.at[0], like.at[1], sizes.last()});
+    }
+    case OpKind::Router: return TracedValue::tensor({sizes.at[0], self.integer("top_k", 1)});
+    case OpKind::ExpertProduct: {
+        const Sizes chosen = operation.in.size() > 1 ? frame.get(operation.in[1]).sizes : Sizes();
+        return TracedValue::tensor({sizes.at[0], chosen.last(), parameter(frame.self, weight).at[1]});
+    }
+    case OpKind::CombineExperts: return TracedValue::tensor({sizes.at[0], sizes.last()});
     case OpKind::Slice: {
         const auto [begin, end] = slicedPositions(operation, sizes.last());
         sizes.setLast(end - begin);

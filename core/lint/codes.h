@@ -61,6 +61,7 @@ inline constexpr std::string_view accumulation = "TP119";
 inline constexpr std::string_view hookTooEarly = "TP120";
 inline constexpr std::string_view biasRepeated = "TP121";
 inline constexpr std::string_view inputGradientShare = "TP122";
+inline constexpr std::string_view misaligned = "TP123";
 inline constexpr std::string_view hooksBreakGraph = "TP201";
 inline constexpr std::string_view wholeHead = "TP202";
 inline constexpr std::string_view notChecked = "TP203";

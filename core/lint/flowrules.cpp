@@ -290,6 +290,27 @@ Told slicedApart(const LintContext &context, const FlowFinding &finding) {
             otherStyles(context, side.module)};
 }
 
+Told expertsCut(const LintContext &context, const FlowFinding &finding) {
+    return {code::expertStyle,
+            withRule(context, finding.module) + ": each rank holds other experts of " + inTicks(finding.parameter) +
+                ", and nothing brings a token to the rank of its experts; " + consequence(finding),
+            otherStyles(context, finding.module)};
+}
+
+Told misaligned(const LintContext &context, const FlowFinding &finding) {
+    const FlowSide &side = finding.sides.front();
+    const auto bytes = static_cast<std::int64_t>(elementSize(context.model.dtype));
+    std::int64_t width = 0;
+    for (int r = 0; r < side.holds.ranks(); ++r)
+        if (side.holds.width(r) * bytes % 16 != 0)
+            width = side.holds.width(r);
+    return {code::misaligned,
+            "rows of " + inTicks(finding.parameter) + " of " + std::to_string(width) + " elements are " +
+                std::to_string(width * bytes) + " bytes on a rank; grouped_mm needs multiples of 16; " +
+                consequence(finding),
+            otherStyles(context, finding.module)};
+}
+
 Told tell(const LintContext &context, const FlowFinding &finding) {
     if (auto told = tied(context, finding))
         return std::move(*told);
@@ -297,6 +318,8 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::HeadsCut: return headsCut(context, finding);
     case FlowCause::HeadCounts:
     case FlowCause::HeadsApart: return headsPaired(context, finding);
+    case FlowCause::ExpertsCut: return expertsCut(context, finding);
+    case FlowCause::Misaligned: return misaligned(context, finding);
     case FlowCause::SlicedApart: return slicedApart(context, finding);
     case FlowCause::OperandWidth:
     case FlowCause::OperandChannels: return operandsApart(context, finding);

@@ -79,6 +79,9 @@ private:
     void normGradient(const Value &x, const Value &y, const Operand &weight);
     Value elementwise(std::string_view label, const Value &x, const Frame &frame);
     Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
+    Values route(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Value expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Value combineExperts(std::string_view label, const Value &x, const Value &scores, const Frame &frame);
     Value slicePositions(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     Value viewHeads(std::string_view label, const Value &x, const Frame &frame);
     Value attend(std::string_view label, const Values &in, const Frame &frame);

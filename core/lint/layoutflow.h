@@ -23,6 +23,8 @@ enum class FlowCause {
     OperandScale,     // a sum of two operands, one of them multiplied by the number of ranks
     HeadsCut,         // a head does not lie whole on one rank
     HeadCounts,       // local query and key/value heads cannot be paired
+    ExpertsCut,       // each rank holds other experts, and nothing brings tokens to them
+    Misaligned,       // a local expert weight whose rows are no multiple of 16 bytes (grouped_mm)
     SlicedApart,      // a slice of a fused projection takes other channels than on one rank
     HeadsApart,       // local query heads meet the key/value heads of other query heads
     MixedTensors,     // a sharded parameter (DTensor) and a plain tensor in one operation

@@ -48,12 +48,17 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
         return {mask};
     }
     case OpKind::Select: return select(operation, in, frame);
+    case OpKind::Router: return route(operation, shown, first(), frame);
+    case OpKind::ExpertProduct: return {expertProduct(operation, shown, first(), frame)};
+    case OpKind::CombineExperts: return {combineExperts(shown, first(), second(), frame)};
     case OpKind::Slice: return {slicePositions(operation, shown, first(), frame)};
     // Rotation is linear, as a scale is, and acts within a head; slicing tokens and the cache keep channels as they are.
     case OpKind::Transpose:
     case OpKind::Rope:
     case OpKind::CacheUpdate:
     case OpKind::Scale:
+    case OpKind::FlattenTokens:
+    case OpKind::BatchTokens:
     case OpKind::SliceTokens: return passed(operation, in);
     }
     return passed(operation, in);

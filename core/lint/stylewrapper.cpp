@@ -92,7 +92,8 @@ bool FlowRun::takeInput(ModuleIndex module, const ParallelStyle &style, Values &
         input.pending = suspect(FlowCause::DividedWhole, module, "input", side(input, "input", module));
     }
     if (style.sumsInputGradient)
-        sumInputGradient(module, input);
+        for (std::size_t i = 0; i < (style.sumsEveryInput ? arguments.size() : 1); ++i)
+            sumInputGradient(module, arguments[i]);
     return true;
 }
 

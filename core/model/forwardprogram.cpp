@@ -24,6 +24,11 @@ std::string_view name(OpKind kind) {
     case OpKind::SliceTokens: return "slice_tokens";
     case OpKind::Slice: return "slice";
     case OpKind::Scale: return "scale";
+    case OpKind::FlattenTokens: return "flatten_tokens";
+    case OpKind::BatchTokens: return "batch_tokens";
+    case OpKind::Router: return "router";
+    case OpKind::ExpertProduct: return "expert_product";
+    case OpKind::CombineExperts: return "combine_experts";
     case OpKind::Select: return "select";
     }
     return "?";

@@ -38,6 +38,12 @@ enum class OpKind {
     Slice,       // in: x [...,I]              attrs begin, end (positions of the last dimension; a missing end: to
                  //                            its end) or chunk, of (torch.chunk)   out: [...,I']
     Scale,       // in: x                      self attr embed_scale            out: x times it
+    FlattenTokens, // in: x [B,T,...]                                            out: [B*T,...]
+    BatchTokens,   // in: x [B*T,...], like [B,T,...]                            out: [B,T,...]
+    Router,        // in: x [N,H]              params: weight [E,H]             out: scores, indices [N,k]
+                   //                          self attrs top_k, norm_topk_prob: softmax, the k largest, made to sum to 1
+    ExpertProduct, // in: x [N,I] or [N,k,I], indices   params: weight [E,O,I]  out: [N,k,O], each by its own expert
+    CombineExperts, // in: x [N,k,H], scores, indices                            out: [N,H], weighted by the scores
     Select,      // in: one variable a choice; attr by ("layer_type")           out: the chosen one. No graph operation
 };
 

@@ -25,6 +25,9 @@ struct Parameter {
     DType dtype = DType::F32;
     double initStd = 0.02;  // random weights: normal(initMean, initStd)
     double initMean = 0.0;  // norms: mean 1, std 0 unless a family says otherwise
+    // How a checkpoint that lacks the parameter's own name stores it: full tensor names. With "{}" in them: one tensor an
+    // index of dimension 0, that number in place of "{}", and the names' tensors one behind the other along dimension 1.
+    std::vector<std::string> storedAs = {};
 };
 
 // A node of named_modules(). Children are in call order where a forward calls them, else in registration order.

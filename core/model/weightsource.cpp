@@ -151,25 +151,68 @@ Result<void> WeightSource::findStored(const ModelDescription &model, const std::
     for (const std::string &candidate : storedNames(model.tree, name))
         if (!origin.entry && (origin.entry = m_checkpoint->find(candidate)))
             origin.tensor = candidate;
-    const std::string wanted = describeTensor(origin.dtype, origin.shape);
+    if (origin.entry)
+        origin.file = m_checkpoint->fileOf(origin.tensor);
+    if (!origin.entry)
+        if (const Parameter *parameter = findParameter(model.tree, name)) {
+            const auto found = findParts(model, *parameter, origin);
+            if (!found || *found)
+                return found ? Result<void>() : tl::unexpected(found.error());
+        }
     if (!origin.entry) {
         const std::string near = nearest(name, m_checkpoint->names());
-        return fail(
-            ErrorCode::BadInput,
-            "tensor " + inQuotes(name) + " is missing from the checkpoint; expected " + wanted +
-                (near.empty() ? std::string() : "; the nearest name there is " + inQuotes(near)),
-            Location{model.config.fileName()});
+        return fail(ErrorCode::BadInput,
+                    "tensor " + inQuotes(name) + " is missing from the checkpoint; expected " +
+                        describeTensor(origin.dtype, origin.shape) +
+                        (near.empty() ? std::string() : "; the nearest name there is " + inQuotes(near)),
+                    Location{model.config.fileName()});
     }
-    origin.file = m_checkpoint->fileOf(origin.tensor);
+    return checkStored(origin);
+}
+
+Result<void> WeightSource::checkStored(const Origin &origin) const {
+    const SafetensorsFile *file = m_checkpoint->fileOf(origin.tensor);
     const bool readable = origin.entry->dtype == origin.dtype ||
                           (isConvertible(origin.dtype) && isConvertible(origin.entry->dtype));
     if (origin.entry->shape != origin.shape || !readable)
         return fail(ErrorCode::BadInput,
-                    "tensor " + inQuotes(origin.tensor) + ": expected " + wanted +
-                        " by the config, found " +
-                        describeTensor(origin.entry->dtype, origin.entry->shape),
-                    Location{origin.file->path().string()});
+                    "tensor " + inQuotes(origin.tensor) + ": expected " + describeTensor(origin.dtype, origin.shape) +
+                        " by the config, found " + describeTensor(origin.entry->dtype, origin.entry->shape),
+                    Location{file->path().string()});
     return {};
+}
+
+// False: the parameter is not stored under other names. Source: transformers 5.24 conversion_mapping.py.
+Result<bool> WeightSource::findParts(const ModelDescription &model, const Parameter &parameter, Origin &origin) const {
+    const std::size_t names = parameter.storedAs.size();
+    if (names == 0)
+        return false;
+    const bool stacked = parameter.storedAs.front().find("{}") != std::string::npos;
+    const std::int64_t count = stacked ? origin.shape.at(0) : 1;
+    for (std::int64_t index = 0; index < count; ++index)
+        for (std::string name : parameter.storedAs) {
+            if (const std::size_t hole = name.find("{}"); hole != std::string::npos)
+                name.replace(hole, 2, std::to_string(index));
+            Origin part;
+            part.dtype = origin.dtype;
+            part.shape = stacked ? Shape{origin.shape.at(1) / static_cast<std::int64_t>(names), origin.shape.at(2)}
+                                 : origin.shape;
+            part.tensor = name;
+            part.entry = m_checkpoint->find(name);
+            if (!part.entry)
+                return index == 0 ? Result<bool>(false)
+                                  : fail(ErrorCode::BadInput, "tensor " + inQuotes(name) + " is missing from the checkpoint",
+                                         Location{model.config.fileName()});
+            if (const auto checked = checkStored(part); !checked)
+                return tl::unexpected(checked.error());
+            part.file = m_checkpoint->fileOf(name);
+            if (!stacked) {
+                origin = std::move(part);
+                return true;
+            }
+            origin.parts.push_back(std::move(part));
+        }
+    return true;
 }
 
 Result<std::size_t> WeightSource::sliceBytes(const std::string &parameter, int dim,
@@ -193,9 +236,10 @@ Result<void> WeightSource::readSlice(const std::string &parameter, int dim,
                                           std::to_string(*bytes) + " bytes, the buffer " +
                                           std::to_string(out.size()));
     const Origin &origin = m_origins.at(parameter);
-    if (origin.file && !origin.file->unchanged())
-        return fail(ErrorCode::RunFailed, "the file changed its size while it was read; run again",
-                    Location{origin.file->path().string()});
+    for (const Origin &stored : origin.parts.empty() ? std::span(&origin, 1) : std::span(origin.parts))
+        if (stored.file && !stored.file->unchanged())
+            return fail(ErrorCode::RunFailed, "the file changed its size while it was read; run again",
+                        Location{stored.file->path().string()});
     const auto runs = runsOf(parameter, origin.shape, dim, ranges);
     std::byte *next = out.data();
     for (std::uint64_t block = 0; block < runs->outer; ++block)
@@ -223,6 +267,18 @@ Result<std::vector<std::byte>> WeightSource::readSlice(const std::string &parame
 
 void WeightSource::copy(const Origin &origin, std::uint64_t first, std::uint64_t count,
                         std::byte *out) const {
+    if (!origin.parts.empty()) { // all of one size, one behind the other
+        const auto size = static_cast<std::uint64_t>(elementCount(origin.parts.front().shape));
+        while (count > 0) {
+            const std::uint64_t within = first % size;
+            const std::uint64_t now = std::min(count, size - within);
+            copy(origin.parts[static_cast<std::size_t>(first / size)], within, now, out);
+            out += now * elementSize(origin.dtype);
+            first += now;
+            count -= now;
+        }
+        return;
+    }
     if (origin.entry) {
         const std::size_t size = elementSize(origin.entry->dtype);
         const auto bytes = origin.file->bytes(*origin.entry).subspan(first * size, count * size);

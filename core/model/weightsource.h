@@ -64,6 +64,9 @@ private:
         const SafetensorsFile *file = nullptr;
         double mean = 0.0;
         double std = 0.0;
+        // Of a parameter whose checkpoint has a tensor for each index of dimension 0 and each part of dimension 1: by
+        // index, then part. Then entry is nullptr.
+        std::vector<Origin> parts = {};
     };
 
     WeightSource() = default;
@@ -72,6 +75,8 @@ private:
                             Origin &origin) const;
     Result<void> findRandom(const ModelDescription &model, const std::string &name,
                             Origin &origin) const;
+    Result<bool> findParts(const ModelDescription &model, const Parameter &parameter, Origin &origin) const;
+    Result<void> checkStored(const Origin &origin) const;
     void copy(const Origin &origin, std::uint64_t first, std::uint64_t count, std::byte *out) const;
 
     std::shared_ptr<const Checkpoint> m_checkpoint; // nullptr: random weights

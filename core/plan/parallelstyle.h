@@ -49,6 +49,8 @@ struct ParallelStyle {
     // Reads the input as this rank's part of the sequence and holds the own parameters as replicated DTensors, whose
     // gradients DTensor sums over the ranks by itself, without a hook (sequence_parallel).
     bool tokenShards = false;
+    // sumsInputGradient means every argument: hidden states and the weights of the chosen experts.
+    bool sumsEveryInput = false;
 
     // What the wrapped module computes with.
     enum class Tensors {

@@ -216,6 +216,61 @@ RowResult slicePositions(const OpScope &scope) {
     return cost(scope, {out}, 0.0, 0, 0);
 }
 
+RowResult flattenTokens(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 2);
+    if (!x)
+        return tl::unexpected(x.error());
+    Shape out(x->begin() + 1, x->end());
+    out.front() *= x->front();
+    return cost(scope, {out}, 0.0, 0, 0);
+}
+
+RowResult batchTokens(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 1);
+    const auto like = inputOf(scope, 1, 2);
+    if (!x || !like)
+        return tl::unexpected(x ? like.error() : x.error());
+    Shape out{(*like)[0], (*like)[1]};
+    out.insert(out.end(), x->begin() + 1, x->end());
+    return cost(scope, {out}, 0.0, 0, 0);
+}
+
+// The product, softmax, top-k and its sum to one.
+RowResult router(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 2);
+    if (!x)
+        return tl::unexpected(x.error());
+    if (scope.parameters.empty() || scope.parameters[0].size() != 2 || x->back() != scope.parameters[0][1])
+        return mismatch(scope, "the input " + toText(*x) + " does not meet the router's weight");
+    const Shape chosen{(*x)[0], scope.self.integer("top_k", 1)};
+    return cost(scope, {chosen, chosen}, 2.0 * elements(*x) * static_cast<double>(scope.parameters[0][0]), 5, 2);
+}
+
+// Only the experts that some token chose are read: at most one a choice.
+RowResult expertProduct(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 2);
+    const auto chosen = inputOf(scope, 1, 2);
+    if (!x || !chosen)
+        return tl::unexpected(x ? chosen.error() : x.error());
+    if (scope.parameters.empty() || scope.parameters[0].size() != 3)
+        return mismatch(scope, "expected a weight with 3 dimensions");
+    const Shape &weight = scope.parameters[0];
+    if (x->back() != weight[2])
+        return mismatch(scope, "the input " + toText(*x) + " does not meet this rank's weight " + toText(weight));
+    const double products = elements(*chosen);
+    const double matrix = static_cast<double>(weight[1]) * static_cast<double>(weight[2]);
+    OpCost result = cost(scope, {Shape{(*chosen)[0], (*chosen)[1], weight[1]}}, 2.0 * products * matrix, 1, 1);
+    result.work.weightBytes = std::min(products, static_cast<double>(weight[0])) * matrix * scope.parameterElementBytes;
+    return result;
+}
+
+RowResult combineExperts(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 3);
+    if (!x)
+        return tl::unexpected(x.error());
+    return cost(scope, {Shape{(*x)[0], (*x)[2]}}, 2.0 * elements(*x), 2, 1);
+}
+
 RowResult select(const OpScope &scope) {
     return cost(scope, {scope.in.empty() ? LocalShape{} : scope.in.front()}, 0.0, 0, 0);
 }
@@ -234,7 +289,9 @@ constexpr CostRow rows[] = {
     {OpKind::CausalMask, causalMask}, {OpKind::CacheUpdate, cacheUpdate},
     {OpKind::Attend, attend},         {OpKind::MergeHeads, mergeHeads},
     {OpKind::SliceTokens, sliceTokens}, {OpKind::Slice, slicePositions},
-    {OpKind::Scale, likeInput<1, 0, 1>}, {OpKind::Select, select},
+    {OpKind::FlattenTokens, flattenTokens}, {OpKind::BatchTokens, batchTokens},
+    {OpKind::Router, router},         {OpKind::ExpertProduct, expertProduct},
+    {OpKind::CombineExperts, combineExperts}, {OpKind::Scale, likeInput<1, 0, 1>}, {OpKind::Select, select},
 };
 
 } // namespace

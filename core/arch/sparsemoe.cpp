@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "arch/decoderblocks.h"
+
+namespace tpscope::blocks {
+namespace {
+
+Statement product(const std::string &parameter, const Var &in, const Var &out) {
+    Operation operation;
+    operation.kind = OpKind::ExpertProduct;
+    operation.in = {in, "indices"};
+    operation.out = {out};
+    operation.parameters = {parameter};
+    return op(std::move(operation), parameter);
+}
+
+Statement half(std::int64_t chunk, const Var &out) {
+    Operation slice;
+    slice.kind = OpKind::Slice;
+    slice.in = {"gate_up"};
+    slice.out = {out};
+    slice.attributes = {{"chunk", chunk}, {"of", std::int64_t{2}}};
+    return op(std::move(slice), "chunk(2, dim=-1)");
+}
+
+void addRouter(Builder &b, ModuleIndex block, const MoeFacts &facts, const std::string &stored) {
+    const ModuleIndex router = b.model.tree.add(block, "gate", facts.routerClass);
+    Module &module = b.at(router);
+    module.returnsTuple = true;
+    module.parameters.push_back({"weight", {facts.experts, b.model.dims.hidden}, b.model.dtype, b.initStd, 0.0, {stored}});
+    module.attributes = {{"top_k", facts.chosen}, {"norm_topk_prob", facts.sumsToOne}, {"num_experts", facts.experts}};
+    module.forwardProgram = facts.routerClass + ".forward";
+    Operation route;
+    route.kind = OpKind::Router;
+    route.in = {"hidden_states"};
+    route.out = {"scores", "indices"};
+    route.parameters = {"weight"};
+    route.graphOps = 5;
+    b.define({module.forwardProgram, "forward@" + b.pythonFile, {"hidden_states"}, {"scores", "indices"},
+              {op(std::move(route), "router")}, false});
+}
+
+void addExperts(Builder &b, ModuleIndex block, const MoeFacts &facts, const std::string &layer) {
+    const ModuleIndex experts = b.model.tree.add(block, "experts", facts.expertsClass);
+    Module &module = b.at(experts);
+    const std::int64_t hidden = b.model.dims.hidden;
+    module.parameters.push_back({"gate_up_proj", {facts.experts, 2 * facts.inner, hidden}, b.model.dtype, b.initStd, 0.0,
+                                 {layer + facts.storedGate, layer + facts.storedUp}});
+    module.parameters.push_back({"down_proj", {facts.experts, hidden, facts.inner}, b.model.dtype, b.initStd, 0.0,
+                                 {layer + facts.storedDown}});
+    module.attributes = {{"num_experts", facts.experts}};
+    module.forwardProgram = facts.expertsClass + ".forward";
+    b.activation(experts, "act_fn", facts.activation);
+    b.define({facts.expertsClass + ".forward", "forward@moe.py", {"hidden_states", "indices", "scores"}, {"output"},
+              {product("gate_up_proj", "hidden_states", "gate_up"), half(0, "gate"), half(1, "up"),
+               callModule("act_fn", {"gate"}, {"activated"}),
+               op(OpKind::Multiply, {"activated", "up"}, {"inner"}, "act_fn(gate) * up"),
+               product("down_proj", "inner", "outputs"),
+               op(OpKind::CombineExperts, {"outputs", "scores", "indices"}, {"output"}, "weighted sum of the experts")},
+              false});
+}
+
+} // namespace
+
+void addSparseMoe(Builder &b, ModuleIndex layer, const std::string &name, const MoeFacts &facts) {
+    const std::string prefix = b.at(layer).name + ".";
+    const ModuleIndex block = b.model.tree.add(layer, name, facts.blockClass);
+    b.at(block).forwardProgram = facts.blockClass + ".forward";
+    addRouter(b, block, facts, prefix + facts.storedRouter);
+    addExperts(b, block, facts, prefix);
+    b.define({facts.blockClass + ".forward", "forward@" + b.pythonFile, {"hidden_states"}, {"output"},
+              {op(OpKind::FlattenTokens, {"hidden_states"}, {"flat"}, "view(-1, hidden_dim)"),
+               callModule("gate", {"flat"}, {"scores", "indices"}),
+               callModule("experts", {"flat", "indices", "scores"}, {"summed"}),
+               op(OpKind::BatchTokens, {"summed", "hidden_states"}, {"output"}, "reshape")},
+              false});
+}
+
+} // namespace tpscope::blocks

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The rows of the layout flow for mixtures of experts. Source: transformers 5.24 integrations/moe.py (grouped_mm is the
+// default implementation) and the families' routers.
+#include "lint/flowrun.h"
+
+namespace tpscope {
+
+// Scores are a softmax of products: the input must be whole. The choice of experts follows from it on every rank alike.
+Values FlowRun::route(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
+    const auto weight = operand(operation.parameters.front(), frame);
+    if (x.unknown || !x.layout.tracked() || !weight)
+        return {x, Value{}};
+    if (!compatible(x, *weight, label, frame))
+        return {behindError(), Value{}};
+    std::vector<FlowSide> sides = side(x, "input", frame.self);
+    sides.push_back({frame.self, weight->columns, "weight"});
+    if (!x.layout.sameWidths(weight->columns))
+        return {fails(FlowCause::InputWidth, frame.self, label, std::move(sides)), Value{}};
+    Value scores = x;
+    scores.origin = frame.self;
+    scores.layout = weight->rows;
+    if (!(x.layout == weight->columns))
+        misfit(scores, x, FlowCause::InputChannels, frame.self, label, std::move(sides));
+    if (x.partial())
+        spoilPartial(scores, x, label, frame);
+    if (x.power != 0)
+        spoilScaled(scores, x, label, frame);
+    scores.requiresGradient = x.requiresGradient || trains(weight->parameter->id);
+    scores.gradient = newSlot();
+    productGradient(x, scores, *weight, nullptr, frame);
+    return {scores, Value{}};
+}
+
+// A product like any other, of matrices that are stacked; and two things that only experts meet.
+Value FlowRun::expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
+    Operation product = operation;
+    product.parameters.resize(1);
+    Value y = linear(product, label, x, frame);
+    const auto weight = operand(operation.parameters.front(), frame);
+    if (!weight || y.unknown)
+        return y;
+    const auto bytes = static_cast<std::int64_t>(elementSize(m_index.model().dtype));
+    for (int r = 0; r < m_tp; ++r)
+        if (weight->columns.width(r) * bytes % 16 != 0)
+            return fails(FlowCause::Misaligned, frame.self, label, {{frame.self, weight->columns, "weight"}},
+                         weight->parameter->name);
+    if (m_tp > 1 && weight->parameter->distributed() && weight->parameter->placement.dim == 0)
+        spoil(y, FlowCause::ExpertsCut, frame.self, label, {{frame.self, y.layout, "experts"}}, weight->parameter->name);
+    return y;
+}
+
+// A sum weighted by the scores, which every rank has: what is partial stays so. The scores' gradient is a product with
+// what this rank holds.
+Value FlowRun::combineExperts(std::string_view label, const Value &x, const Value &scores, const Frame &frame) {
+    if (x.unknown || scores.unknown)
+        return behindError();
+    Value y = x;
+    y.wrong = x.wrong || scores.wrong;
+    if (scores.power != 0)
+        spoilScaled(y, scores, label, frame);
+    y.requiresGradient = x.requiresGradient || scores.requiresGradient;
+    if (!needsGradients())
+        return y;
+    y.gradient = newSlot();
+    const bool shares = x.partial() || !x.layout.isSame();
+    m_tape.record([out = y.gradient, in = x.gradient, weights = scores.gradient, shares](GradientTape &tape) {
+        const GradientKind kind = tape.at(out);
+        if (kind.none())
+            return;
+        tape.add(in, kind);
+        tape.add(weights, shares ? contribution(kind, -1) : kind);
+    });
+    return y;
+}
+
+} // namespace tpscope
