@@ -3,27 +3,51 @@
 #include <QCommandLineParser>
 #include <QSettings>
 
+#include <cstdio>
+#include <string_view>
+
 #include "app/gui/mainwindow.h"
 #include "app/gui/screenshots.h"
 #include "style/theme.h"
 
+namespace {
+
+// Pictures are drawn without a display, and the offscreen platform says at each window what it cannot do.
+void prepareForPictures(int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+        if (std::string_view(argv[i]).substr(0, 13) != "--screenshots" || qEnvironmentVariableIsSet("QT_QPA_PLATFORM"))
+            continue;
+        qputenv("QT_QPA_PLATFORM", "offscreen");
+        qInstallMessageHandler([](QtMsgType, const QMessageLogContext &, const QString &text) {
+            if (!text.startsWith(QLatin1String("This plugin does not support")))
+                std::fprintf(stderr, "%s\n", qPrintable(text));
+        });
+    }
+}
+
+} // namespace
+
 int main(int argc, char **argv) {
+    prepareForPictures(argc, argv);
     QApplication app(argc, argv);
     QCoreApplication::setOrganizationName(QStringLiteral("TPScope"));
     QCoreApplication::setApplicationName(QStringLiteral("tpscope-gui"));
     QCoreApplication::setApplicationVersion(QStringLiteral(TPSCOPE_VERSION));
 
     QCommandLineParser parser;
-    parser.setApplicationDescription(QCoreApplication::translate("main", "Profiler and editor for tensor-parallel plans."));
+    parser.setApplicationDescription(
+        QCoreApplication::translate("main", "Profiler and editor for tensor-parallel plans."));
     parser.addHelpOption();
     parser.addVersionOption();
-    parser.addPositionalArgument(QStringLiteral("model"),
-                                 QCoreApplication::translate("main", "model folder, config.json, bundled name or cached hub id"),
-                                 QStringLiteral("[MODEL]"));
-    const QCommandLineOption plan(QStringLiteral("plan"), QCoreApplication::translate("main", "plan file to open"), QStringLiteral("PLAN"));
-    const QCommandLineOption shots(QStringLiteral("screenshots"),
-                                   QCoreApplication::translate("main", "render each view of the example into DIR and end"),
-                                   QStringLiteral("DIR"));
+    parser.addPositionalArgument(
+        QStringLiteral("model"),
+        QCoreApplication::translate("main", "model folder, config.json, bundled name or cached hub id"),
+        QStringLiteral("[MODEL]"));
+    const QCommandLineOption plan(QStringLiteral("plan"), QCoreApplication::translate("main", "plan file to open"),
+                                  QStringLiteral("PLAN"));
+    const QCommandLineOption shots(
+        QStringLiteral("screenshots"),
+        QCoreApplication::translate("main", "render each view of the example into DIR and end"), QStringLiteral("DIR"));
     parser.addOptions({plan, shots});
     parser.process(app);
 

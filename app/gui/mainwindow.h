@@ -31,8 +31,8 @@ class OutcomeBar;
 class PlanView;
 class RunsView;
 
-// The window: actions, tool bar, docks and tabs, and the file of the plan. What is shown is in the views; what they share
-// is in the workbench, the selection and the run store. GUI thread.
+// The window: actions, tool bar, docks and tabs, and the file of the plan. What is shown is in the views; what they
+// share is in the workbench, the selection and the run store. GUI thread.
 class MainWindow : public QMainWindow {
     Q_OBJECT
 
@@ -43,10 +43,10 @@ public:
     ~MainWindow() override;
 
     void showStart();
-    void openModel(const QString &argument);  // with its built-in plan as text
-    void openPlan(const QString &path);       // over the model that is open, else the one it was written for
+    void openModel(const QString &argument); // with its built-in plan as text
+    void openPlan(const QString &path);      // over the model that is open, else the one it was written for
     void openExample(StartPage::Way way);
-    void openComparison(const QString &path); // read on a worker
+    void openComparison(const QString &path);                     // read on a worker
     void openWith(const QString &model, const QString &planPath); // what the command line named
     void setTheme(ThemeKind kind);
     void showTab(Tab tab);
@@ -89,9 +89,11 @@ private:
     void say(const QString &text, bool log = true);
 
     // mainwindowactions.cpp: menus and tool bar
-    QAction *add(const QString &name, const QString &text, const QKeySequence &keys, std::function<void()> run,
-                 const QString &icon = {});
+    QAction *add(const QString &name, const QString &icon, const QString &text, const QKeySequence &keys,
+                 std::function<void()> run);
     void buildActions();
+    void buildFileActions();
+    void buildEditActions();
     void buildMenus();
     void buildToolBar();
     void buildRunControls(QToolBar *bar);
@@ -148,7 +150,7 @@ private:
     OnOpen m_onOpen = OnOpen::AutoPlan;
     QString m_planToOpen;
     std::optional<int> m_writtenTp; // tp_size of the text as last seen
-    bool m_backendChosen = false; // by the user: a model does not change it any more
+    bool m_backendChosen = false;   // by the user: a model does not change it any more
 };
 
 } // namespace tpscope

@@ -37,53 +37,83 @@ bool inLineEdit(void (QLineEdit::*what)()) {
 
 } // namespace
 
-QAction *MainWindow::add(const QString &name, const QString &text, const QKeySequence &keys, std::function<void()> run,
-                         const QString &icon) {
+QAction *MainWindow::add(const QString &name, const QString &icon, const QString &text, const QKeySequence &keys,
+                         std::function<void()> run) {
     auto *action = new QAction(text, this);
     action->setObjectName(name);
     action->setShortcut(keys);
     action->setProperty("iconName", icon);
     if (!keys.isEmpty())
-        action->setToolTip(QStringLiteral("%1 (%2)").arg(QString(text).remove(QLatin1Char('&')), keys.toString(QKeySequence::NativeText)));
+        action->setToolTip(QStringLiteral("%1 (%2)").arg(QString(text).remove(QLatin1Char('&')),
+                                                         keys.toString(QKeySequence::NativeText)));
     connect(action, &QAction::triggered, this, [run = std::move(run)] { run(); });
     m_actions.insert(name, action);
     return action;
 }
 
 void MainWindow::buildActions() {
+    buildFileActions();
+    buildEditActions();
     using K = QKeySequence;
-    add("start", tr("&Start page"), {}, [this] { showStart(); });
-    add("new", tr("&New plan"), K::New, [this] { if (mayDiscard()) { showNewPlan(autoPlanText(true).toUtf8()); leaveStart(); } }, "new");
-    add("open-plan", tr("&Open plan\u2026"), K::Open, [this] { openPlanDialog(); }, "open");
-    add("open-model", tr("Open &model\u2026"), K(tr("Ctrl+Shift+O")), [this] { openModelDialog(); }, "model");
-    add("open-comparison", tr("Open saved &comparison\u2026"), {}, [this] {
+    add("run", "run", tr("&Run"), K(tr("F5")), [this] { m_runs.run(); });
+    add("compare-hooks", "compare", tr("&Compare hooks"), K(tr("Ctrl+F5")), [this] { m_runs.compareHooks(); });
+    add("compare-plan", {}, tr("Compare with another &plan\u2026"), {}, [this] {
+        const QString filter = tr("Plans (*.yaml *.yml *.json)");
+        const QString file = QFileDialog::getOpenFileName(this, tr("The plan before"), {}, filter);
+        if (!file.isEmpty())
+            m_runs.comparePlans(file);
+    });
+    add("stop", "stop", tr("&Stop"), K(tr("Shift+F5")), [this] { m_runs.stop(); });
+    add("about", {}, tr("&About TPScope"), {}, [this] { about(); });
+}
+
+void MainWindow::buildFileActions() {
+    using K = QKeySequence;
+    add("start", {}, tr("&Start page"), {}, [this] { showStart(); });
+    add("new", "new", tr("&New plan"), K::New, [this] {
+        if (!mayDiscard())
+            return;
+        showNewPlan(autoPlanText(true).toUtf8());
+        showTab(Tab::Plan);
+    });
+    add("open-plan", "open", tr("&Open plan\u2026"), K::Open, [this] { openPlanDialog(); });
+    add("open-model", "model", tr("Open &model\u2026"), K(tr("Ctrl+Shift+O")), [this] { openModelDialog(); });
+    add("open-comparison", {}, tr("Open saved &comparison\u2026"), {}, [this] {
         const QString file = QFileDialog::getOpenFileName(this, tr("Open comparison"), {}, tr("Comparisons (*.json)"));
         if (!file.isEmpty())
             openComparison(file);
     });
-    add("save", tr("&Save"), K::Save, [this] { savePlan(); }, "save");
-    add("save-as", tr("Save &as\u2026"), K::SaveAs, [this] { savePlanAs(); });
-    add("export", tr("&Export\u2026"), K(tr("Ctrl+E")), [this] { exportAs(QStringLiteral("yaml")); }, "export");
-    add("quit", tr("&Quit"), K::Quit, [this] { close(); });
+    add("save", "save", tr("&Save"), K::Save, [this] { savePlan(); });
+    add("save-as", {}, tr("Save &as\u2026"), K::SaveAs, [this] { savePlanAs(); });
+    add("export", "export", tr("&Export\u2026"), K(tr("Ctrl+E")), [this] { exportAs(QStringLiteral("yaml")); });
+    add("quit", {}, tr("&Quit"), K::Quit, [this] { close(); });
+}
 
-    add("undo", tr("&Undo"), K::Undo, [this] { if (!inLineEdit(&QLineEdit::undo)) m_plan->editor().undo(); }, "undo");
-    add("redo", tr("&Redo"), K::Redo, [this] { if (!inLineEdit(&QLineEdit::redo)) m_plan->editor().redo(); }, "redo");
-    add("fix", tr("Apply &fix"), K(tr("Alt+Return")), [this] { m_plan->applyFix(); }, "fix");
-    action("fix")->setShortcuts({K(tr("Alt+Return")), K(tr("Alt+Enter"))});
-    add("next", tr("&Next finding"), K(tr("F8")), [this] { showTab(Tab::Plan); m_plan->nextFinding(1); });
-    add("previous", tr("&Previous finding"), K(tr("Shift+F8")), [this] { showTab(Tab::Plan); m_plan->nextFinding(-1); });
-    add("complete", tr("&Complete"), K(tr("Ctrl+Space")), [this] { m_plan->editor().completeAtCaret(); });
-    add("search", tr("Search &modules"), K::Find, [this] { m_modelDock->show(); m_model->search().setFocus(); });
-
-    add("run", tr("&Run"), K(tr("F5")), [this] { m_runs.run(); }, "run");
-    add("compare-hooks", tr("&Compare hooks"), K(tr("Ctrl+F5")), [this] { m_runs.compareHooks(); }, "compare");
-    add("compare-plan", tr("Compare with another &plan\u2026"), {}, [this] {
-        const QString file = QFileDialog::getOpenFileName(this, tr("The plan before"), {}, tr("Plans (*.yaml *.yml *.json)"));
-        if (!file.isEmpty())
-            m_runs.comparePlans(file);
+void MainWindow::buildEditActions() {
+    using K = QKeySequence;
+    add("undo", "undo", tr("&Undo"), K::Undo, [this] {
+        if (!inLineEdit(&QLineEdit::undo))
+            m_plan->editor().undo();
     });
-    add("stop", tr("&Stop"), K(tr("Shift+F5")), [this] { m_runs.stop(); }, "stop");
-    add("about", tr("&About TPScope"), {}, [this] { about(); });
+    add("redo", "redo", tr("&Redo"), K::Redo, [this] {
+        if (!inLineEdit(&QLineEdit::redo))
+            m_plan->editor().redo();
+    });
+    add("fix", "fix", tr("Apply &fix"), K(tr("Alt+Return")), [this] { m_plan->applyFix(); });
+    action(QStringLiteral("fix"))->setShortcuts({K(tr("Alt+Return")), K(tr("Alt+Enter"))}); // both Enter keys
+    add("next", {}, tr("&Next finding"), K(tr("F8")), [this] {
+        showTab(Tab::Plan);
+        m_plan->nextFinding(1);
+    });
+    add("previous", {}, tr("&Previous finding"), K(tr("Shift+F8")), [this] {
+        showTab(Tab::Plan);
+        m_plan->nextFinding(-1);
+    });
+    add("complete", {}, tr("&Complete"), K(tr("Ctrl+Space")), [this] { m_plan->editor().completeAtCaret(); });
+    add("search", {}, tr("Search &modules"), K::Find, [this] {
+        m_modelDock->show();
+        m_model->search().setFocus();
+    });
 }
 
 void MainWindow::buildMenus() {
@@ -94,7 +124,8 @@ void MainWindow::buildMenus() {
             else
                 menu->addAction(action(name));
     };
-    fill(menuBar()->addMenu(tr("&File")), {"start", "", "new", "open-plan", "open-model", "open-comparison", "", "save", "save-as"});
+    fill(menuBar()->addMenu(tr("&File")),
+         {"start", "", "new", "open-plan", "open-model", "open-comparison", "", "save", "save-as"});
     auto *file = qobject_cast<QMenu *>(menuBar()->actions().constFirst()->menu());
     QMenu *exports = file->addMenu(tr("&Export"));
     for (const ExportFormat &format : exportFormats()) {
@@ -183,15 +214,18 @@ void MainWindow::buildRunControls(QToolBar *bar) {
         m_backendBox->addItem(text, static_cast<int>(backend));
         m_backendBox->setItemData(m_backendBox->count() - 1, about, Qt::ToolTipRole);
     }
-    m_backendBox->setToolTip(tr("What a run runs on: gloo and transformers measure, simulated computes from a cost model"));
+    m_backendBox->setToolTip(
+        tr("What a run runs on: gloo and transformers measure, simulated computes from a cost model"));
     m_backendBox->setAccessibleName(tr("Backend"));
     connect(m_backendBox, &QComboBox::activated, this, [this] { m_backendChosen = true; });
     connect(m_backendBox, &QComboBox::currentIndexChanged, this,
             [this] { m_runs.setBackend(static_cast<Backend>(m_backendBox->currentData().toInt())); });
     m_runs.setBackend(Backend::Gloo);
-    for (const HookMode mode : {HookMode::PostAccumulateGrad, HookMode::ModuleBackward, HookMode::TensorGrad, HookMode::None})
+    for (const HookMode mode :
+         {HookMode::PostAccumulateGrad, HookMode::ModuleBackward, HookMode::TensorGrad, HookMode::None})
         m_hooksBox->addItem(from(name(mode)), static_cast<int>(mode));
-    m_hooksBox->setToolTip(tr("How gradients of replicated parameters are summed; module-backward is transformers up to 5.21"));
+    m_hooksBox->setToolTip(
+        tr("How gradients of replicated parameters are summed; module-backward is transformers up to 5.21"));
     m_hooksBox->setAccessibleName(tr("Hook mode"));
     connect(m_hooksBox, &QComboBox::currentIndexChanged, this,
             [this] { m_workbench.setHooks(static_cast<HookMode>(m_hooksBox->currentData().toInt())); });

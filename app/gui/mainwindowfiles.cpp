@@ -91,7 +91,7 @@ void MainWindow::showNewPlan(const QByteArray &text) {
     updateTitle();
 }
 
-// The built-in plan written out, so that there is something to change; without the gradient sync as an example of a plan
+// The built-in plan written out, so that there is something to change; without the gradient sync: an example of a plan
 // whose logits are right.
 QString MainWindow::autoPlanText(bool withSync) const {
     const auto workspace = m_workbench.workspace();
@@ -100,7 +100,9 @@ QString MainWindow::autoPlanText(bool withSync) const {
     const QString type = QString::fromStdString(workspace->model.modelType);
     if (!workspace->builtin)
         return tr("# transformers has no built-in plan for %1. Write rules below: a module pattern and a style;\n"
-                  "# Ctrl+Space lists both.\n").arg(type) + QStringLiteral("model_type: %1\ntp_size: %2\ntp_plan:\n  ").arg(type).arg(m_workbench.tp());
+                  "# Ctrl+Space lists both.\n")
+                   .arg(type) +
+               QStringLiteral("model_type: %1\ntp_size: %2\ntp_plan:\n  ").arg(type).arg(m_workbench.tp());
     const ResolvedPlan plan = resolvePlan(workspace->model, {}, workspace->builtinOrNull(), m_workbench.tp());
     PlanToWrite writing = effectiveRules(workspace->model, plan);
     writing.tpSize = m_workbench.tp();
@@ -146,7 +148,8 @@ void MainWindow::openPath(const QString &path) {
 }
 
 void MainWindow::openPlanDialog() {
-    const QString path = QFileDialog::getOpenFileName(this, tr("Open plan"), QFileInfo(m_file.path()).path(), tr(planFilter));
+    const QString path =
+        QFileDialog::getOpenFileName(this, tr("Open plan"), QFileInfo(m_file.path()).path(), tr(planFilter));
     if (!path.isEmpty())
         openPlan(path);
 }
@@ -251,8 +254,9 @@ bool MainWindow::savePlanAs() {
 bool MainWindow::mayDiscard() {
     if (!m_plan->editor().isModified())
         return true;
-    const auto answer = QMessageBox::question(this, tr("Save the plan?"), tr("%1 has changes that are not saved.").arg(m_file.displayName()),
-                                              QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
+    const auto answer = QMessageBox::question(
+        this, tr("Save the plan?"), tr("%1 has changes that are not saved.").arg(m_file.displayName()),
+        QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
     if (answer == QMessageBox::Save)
         return savePlan();
     return answer == QMessageBox::Discard;
@@ -267,22 +271,26 @@ void MainWindow::onChangedOnDisk(const QByteArray &text) {
     };
     if (!m_plan->editor().isModified()) {
         take(text);
-        m_plan->showMessage(tr("%1 was changed by another program and read again. Undo brings back what was here.").arg(m_file.displayName()),
+        m_plan->showMessage(tr("%1 was changed by another program and read again. Undo brings back what was here.")
+                                .arg(m_file.displayName()),
                             {{tr("OK"), {}}});
         return;
     }
-    m_plan->showMessage(tr("%1 was changed by another program, and you have changes that are not saved.").arg(m_file.displayName()),
-                        {{tr("Take theirs"), [take, text] { take(text); }}, {tr("Keep mine"), {}}});
+    m_plan->showMessage(
+        tr("%1 was changed by another program, and you have changes that are not saved.").arg(m_file.displayName()),
+        {{tr("Take theirs"), [take, text] { take(text); }}, {tr("Keep mine"), {}}});
 }
 
 void MainWindow::exportAs(const QString &formatId) {
     std::vector<ExportPicture> pictures;
     for (int i = 0; i < m_plots.size(); ++i)
-        pictures.push_back({m_tabs->tabText(i + 1).replace(QLatin1String("&&"), QLatin1String("&")), m_savePng[static_cast<std::size_t>(i)]});
+        pictures.push_back({m_tabs->tabText(i + 1).replace(QLatin1String("&&"), QLatin1String("&")),
+                            m_savePng[static_cast<std::size_t>(i)]});
     const QString base = m_file.path().isEmpty() ? m_workbench.modelArgument() + QStringLiteral("-plan")
-                                                 : QFileInfo(m_file.path()).path() + QLatin1Char('/') + QFileInfo(m_file.path()).completeBaseName();
-    auto *dialog = new ExportDialog(m_workbench.analysis(), m_store.currentComparison(), m_workbench.modelArgument(), base,
-                                    std::move(pictures), this);
+                                                 : QFileInfo(m_file.path()).path() + QLatin1Char('/') +
+                                                       QFileInfo(m_file.path()).completeBaseName();
+    auto *dialog = new ExportDialog(m_workbench.analysis(), m_store.currentComparison(), m_workbench.modelArgument(),
+                                    base, std::move(pictures), this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->choose(formatId);
     dialog->open();
@@ -299,10 +307,11 @@ void MainWindow::remember(const QString &path) {
 }
 
 void MainWindow::about() {
-    QMessageBox::about(this, tr("About TPScope"),
-                       tr("<b>TPScope %1</b><p>A profiler and editor for tensor-parallel plans of Hugging Face models.</p>"
-                          "<p>GPL-3.0-or-later. Uses Qt, QCustomPlot, QScintilla.</p>")
-                           .arg(QCoreApplication::applicationVersion()));
+    QMessageBox::about(
+        this, tr("About TPScope"),
+        tr("<b>TPScope %1</b><p>A profiler and editor for tensor-parallel plans of Hugging Face models.</p>"
+           "<p>GPL-3.0-or-later. Uses Qt, QCustomPlot, QScintilla.</p>")
+            .arg(QCoreApplication::applicationVersion()));
 }
 
 } // namespace tpscope

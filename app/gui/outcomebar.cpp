@@ -62,8 +62,8 @@ void OutcomeBar::show(const PlanAnalysis *analysis) {
     if (!analysis)
         return;
     const Meaning meaning = meaningOf(*analysis);
-    const QString word = analysis->unreadable ? tr("cannot be read")
-                                              : QString::fromStdString(std::string(name(analysis->lint.outcome)));
+    const QString word =
+        analysis->unreadable ? tr("cannot be read") : QString::fromStdString(std::string(name(analysis->lint.outcome)));
     m_outcome->setText(tr("<b style='color:%1'>%2</b> outcome: <b>%3</b> by rule")
                            .arg(Theme::color(meaning).name(), Theme::mark(meaning), word));
     m_outcome->setToolTip(outcomeText(*analysis));
@@ -73,7 +73,8 @@ void OutcomeBar::show(const PlanAnalysis *analysis) {
     m_share->setText(tr("%1 % sharded").arg(analysis->lint.shardedFraction * 100, 0, 'f', 1));
     const auto largest = std::ranges::max_element(analysis->lint.bytesPerRank);
     if (largest != analysis->lint.bytesPerRank.end())
-        m_bytes->setText(tr("%1 on the largest rank").arg(QString::fromStdString(formatBytes(static_cast<std::uint64_t>(*largest)))));
+        m_bytes->setText(tr("%1 on the largest rank")
+                             .arg(QString::fromStdString(formatBytes(static_cast<std::uint64_t>(*largest)))));
     if (analysis->withModuleBackward && analysis->withChosenHooks)
         m_breaks->setText(tr("predicted breaks %1 \u2192 %2")
                               .arg(analysis->withModuleBackward->graphBreaks)

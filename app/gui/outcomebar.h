@@ -9,7 +9,8 @@ class QLabel;
 
 namespace tpscope {
 
-// The status bar's right side: outcome, valid tp sizes, share sharded, bytes on the largest rank; all by rule. GUI thread.
+// The status bar's right side: outcome, valid tp sizes, share sharded, bytes on the largest rank; all by rule.
+// GUI thread.
 class OutcomeBar : public QWidget {
     Q_OBJECT
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int giveUpMs = 60000;
 
-// Runs events until the condition holds; it is looked at after each event, so nothing is waited for longer than it takes.
+// Runs events until the condition holds; it is looked at after each event: nothing is waited for longer than it takes.
 bool waitUntil(const std::function<bool()> &done) {
     QTimer limit;
     limit.setSingleShot(true);
@@ -47,7 +47,8 @@ void settle() {
 class Photographer {
 public:
     Photographer(const QString &folder, ThemeKind theme)
-        : m_folder(folder), m_suffix(theme == ThemeKind::Dark ? QStringLiteral("-dark.png") : QStringLiteral("-light.png")) {
+        : m_folder(folder),
+          m_suffix(theme == ThemeKind::Dark ? QStringLiteral("-dark.png") : QStringLiteral("-light.png")) {
         m_window.setTheme(theme);
         m_window.resize(1280, 720);
         m_window.show();
@@ -56,18 +57,20 @@ public:
     bool all() {
         settle();
         const bool start = take("start");
-        return open(StartPage::Way::CheckPlan) && take("plan") && findings() && comparison() && shot(MainWindow::Tab::Graph, "graph") &&
-               shot(MainWindow::Tab::Timeline, "timeline") && shot(MainWindow::Tab::Latency, "latency") &&
-               shot(MainWindow::Tab::Compare, "compare") && start;
+        return open(StartPage::Way::CheckPlan) && take("plan") && findings() && comparison() &&
+               shot(MainWindow::Tab::Graph, "graph") && shot(MainWindow::Tab::Timeline, "timeline") &&
+               shot(MainWindow::Tab::Latency, "latency") && shot(MainWindow::Tab::Compare, "compare") && start;
     }
 
 private:
     bool analysed() {
-        return waitUntil([this] { return m_window.workbench().workspace() && m_window.workbench().analysisIsCurrent(); });
+        return waitUntil(
+            [this] { return m_window.workbench().workspace() && m_window.workbench().analysisIsCurrent(); });
     }
     bool open(StartPage::Way way) {
         bool opened = false;
-        const auto connection = QObject::connect(&m_window.workbench(), &PlanWorkbench::modelOpened, [&opened] { opened = true; });
+        const auto connection =
+            QObject::connect(&m_window.workbench(), &PlanWorkbench::modelOpened, [&opened] { opened = true; });
         m_window.openExample(way);
         const bool there = waitUntil([&opened] { return opened; }) && analysed();
         QObject::disconnect(connection);

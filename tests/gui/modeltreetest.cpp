@@ -33,7 +33,8 @@ private slots:
         const QModelIndex fold = model.index(0, 0, layers);
         QCOMPARE(fold.data().toString(), QStringLiteral("0\u20131  \u00D72"));
         QCOMPARE(fold.data(ModuleTreeModel::FoldCountRole).toInt(), 2);
-        QCOMPARE(model.indexOfModule(QStringLiteral("model.layers.1.mlp")), model.indexOfModule(QStringLiteral("model.layers.*.mlp")));
+        QCOMPARE(model.indexOfModule(QStringLiteral("model.layers.1.mlp")),
+                 model.indexOfModule(QStringLiteral("model.layers.*.mlp")));
     }
 
     void bytesAddUpToTheRank() {
@@ -80,7 +81,8 @@ private slots:
             QCOMPARE(shown->rowCount(deepest), 1);
             deepest = shown->index(0, 0, deepest);
         }
-        QCOMPARE(deepest.data(ModuleTreeModel::ModuleNameRole).toString(), QStringLiteral("model.layers.*.self_attn.q_norm"));
+        QCOMPARE(deepest.data(ModuleTreeModel::ModuleNameRole).toString(),
+                 QStringLiteral("model.layers.*.self_attn.q_norm"));
     }
 
 private:

@@ -18,7 +18,8 @@ QString squiggled(const PlanEditor &editor, int indicator) {
     QByteArray out;
     const QByteArray text = editor.planText();
     for (int i = 0; i < text.size(); ++i)
-        if (editor.SendScintilla(QsciScintillaBase::SCI_INDICATORVALUEAT, static_cast<unsigned long>(indicator), static_cast<long>(i)))
+        if (editor.SendScintilla(QsciScintillaBase::SCI_INDICATORVALUEAT, static_cast<unsigned long>(indicator),
+                                 static_cast<long>(i)))
             out += text[i];
     return QString::fromUtf8(out);
 }
@@ -81,7 +82,8 @@ private slots:
 
     void f8GoesFromFindingToFinding() {
         PlanEditor &editor = m_view->editor();
-        editor.openText(QByteArray(rightPlan).replace("q_proj: colwise", "q_proj: x").replace("o_proj: rowwise", "o_proj: y"));
+        editor.openText(
+            QByteArray(rightPlan).replace("q_proj: colwise", "q_proj: x").replace("o_proj: rowwise", "o_proj: y"));
         QTRY_VERIFY(m_workbench->planText().contains(QLatin1String("o_proj: y")));
         QVERIFY(analysed(*m_workbench));
         editor.goTo(1, 1);

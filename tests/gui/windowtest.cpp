@@ -129,7 +129,8 @@ private slots:
         window.openExample(StartPage::Way::CheckPlan);
         QVERIFY(analysed(window.workbench()));
         QTemporaryDir folder;
-        ExportDialog dialog(window.workbench().analysis(), nullptr, QStringLiteral("qwen3-tiny"), QStringLiteral("plan"), {});
+        ExportDialog dialog(window.workbench().analysis(), nullptr, QStringLiteral("qwen3-tiny"),
+                            QStringLiteral("plan"), {});
         for (const char *id : {"yaml", "json", "python", "markdown", "html"}) {
             dialog.choose(QLatin1String(id));
             const QString path = folder.filePath(QLatin1String(id));

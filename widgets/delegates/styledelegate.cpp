@@ -37,7 +37,8 @@ void StyleDelegate::setModelData(QWidget *editor, QAbstractItemModel *model, con
         model->setData(index, combo->currentText(), Qt::EditRole);
 }
 
-void StyleDelegate::updateEditorGeometry(QWidget *editor, const QStyleOptionViewItem &option, const QModelIndex &) const {
+void StyleDelegate::updateEditorGeometry(QWidget *editor, const QStyleOptionViewItem &option,
+                                         const QModelIndex &) const {
     QRect place = option.rect;
     place.setWidth(std::max(place.width(), editor->sizeHint().width()));
     editor->setGeometry(place);

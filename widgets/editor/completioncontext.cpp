@@ -74,9 +74,8 @@ std::vector<Completion> matching(const std::vector<Completion> &all, const QStri
     std::ranges::copy_if(all, std::back_inserter(found), [&](const Completion &completion) {
         return completion.text.contains(word, Qt::CaseInsensitive);
     });
-    std::ranges::stable_partition(found, [&](const Completion &completion) {
-        return completion.text.startsWith(word, Qt::CaseInsensitive);
-    });
+    std::ranges::stable_partition(
+        found, [&](const Completion &completion) { return completion.text.startsWith(word, Qt::CaseInsensitive); });
     return found;
 }
 

@@ -107,7 +107,8 @@ void PlanDecorations::squiggle(const Diagnostic &finding) {
 
 void PlanDecorations::show(const std::vector<Diagnostic> &findings) {
     for (int i = 0; i < static_cast<int>(std::size(severities)); ++i) {
-        m_editor.SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT, static_cast<unsigned long>(firstIndicator + i));
+        m_editor.SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT,
+                               static_cast<unsigned long>(firstIndicator + i));
         m_editor.SendScintilla(QsciScintillaBase::SCI_INDICATORCLEARRANGE, 0UL, static_cast<long>(m_editor.length()));
     }
     m_editor.markerDeleteAll();
@@ -137,23 +138,27 @@ void PlanDecorations::annotate(const std::vector<Diagnostic> &findings) {
                 texts << tr("  and %1 more, see Findings").arg(here.size() - mostFindingsOfALine);
                 break;
             }
-            QString text = wrapped(QStringLiteral("%1 %2 %3").arg(Theme::mark(meaningOf(finding->severity)),
-                                                                  QString::fromStdString(finding->code),
-                                                                  QString::fromStdString(finding->message)),
-                                   QStringLiteral("    "), mostAnnotationLines);
+            QString text =
+                wrapped(QStringLiteral("%1 %2 %3")
+                            .arg(Theme::mark(meaningOf(finding->severity)), QString::fromStdString(finding->code),
+                                 QString::fromStdString(finding->message)),
+                        QStringLiteral("    "), mostAnnotationLines);
             if (finding->fix && !finding->fix->edits.empty())
-                text += QLatin1Char('\n') + wrapped(tr("  Alt+Enter: %1").arg(QString::fromStdString(finding->fix->title)),
-                                                    QStringLiteral("    "), 2);
+                text +=
+                    QLatin1Char('\n') + wrapped(tr("  Alt+Enter: %1").arg(QString::fromStdString(finding->fix->title)),
+                                                QStringLiteral("    "), 2);
             texts << text;
         }
-        m_editor.annotate(line - 1, texts.join(QLatin1Char('\n')), firstStyle + static_cast<int>(here.front()->severity));
+        m_editor.annotate(line - 1, texts.join(QLatin1Char('\n')),
+                          firstStyle + static_cast<int>(here.front()->severity));
     }
 }
 
 // Scintilla does not wrap annotations, so lines are cut to what fits beside the margins.
 QString PlanDecorations::wrapped(const QString &text, const QString &indent, int mostLines) const {
     const QFont font = m_editor.lexer() ? m_editor.lexer()->defaultFont() : m_editor.font();
-    const int margins = m_editor.marginWidth(NumberMargin) + m_editor.marginWidth(MarkMargin) + m_editor.marginWidth(RuleMargin);
+    const int margins =
+        m_editor.marginWidth(NumberMargin) + m_editor.marginWidth(MarkMargin) + m_editor.marginWidth(RuleMargin);
     const int pixels = m_editor.viewport()->width() - margins - 12;
     const int width = std::max(24, pixels / std::max(1, QFontMetrics(font).horizontalAdvance(QLatin1Char('0'))));
     QStringList lines;
@@ -190,10 +195,10 @@ void PlanDecorations::showRules(const PlanAnalysis &analysis) {
     const QFont font = m_editor.lexer() ? m_editor.lexer()->defaultFont() : m_editor.font();
     int widest = 0;
     for (const auto &[line, margin] : margins) {
-        const QString text = margin.bytes.isEmpty()
-                                 ? QStringLiteral(" %1 ").arg(margin.count)
-                                 : QStringLiteral(" %1  %2 ").arg(margin.count.rightJustified(countWidth),
-                                                                  margin.bytes.rightJustified(bytesWidth));
+        const QString text = margin.bytes.isEmpty() ? QStringLiteral(" %1 ").arg(margin.count)
+                                                    : QStringLiteral(" %1  %2 ")
+                                                          .arg(margin.count.rightJustified(countWidth),
+                                                               margin.bytes.rightJustified(bytesWidth));
         widest = std::max(widest, QFontMetrics(font).horizontalAdvance(text));
         m_editor.setMarginText(line - 1, text, ruleStyle);
     }

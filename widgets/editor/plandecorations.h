@@ -11,8 +11,8 @@ class QsciScintilla;
 
 namespace tpscope {
 
-// What an analysis draws into the editor: squiggles at exact bytes, marks and annotations at their lines, and beside each
-// rule what it matches. Knows nothing of typing or undo.
+// What an analysis draws into the editor: squiggles at exact bytes, marks and annotations at their lines, and beside
+// each rule what it matches. Knows nothing of typing or undo.
 class PlanDecorations {
 public:
     enum Margin { NumberMargin = 0, MarkMargin = 1, RuleMargin = 2 };

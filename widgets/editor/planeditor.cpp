@@ -236,8 +236,9 @@ QString PlanEditor::hoverText(int line) const {
     QStringList parts;
     for (const Diagnostic &finding : m_findings)
         if (finding.span.line == line)
-            parts << QStringLiteral("<b>%1</b> %2").arg(QString::fromStdString(finding.code),
-                                                        QString::fromStdString(finding.message).toHtmlEscaped());
+            parts << QStringLiteral("<b>%1</b> %2")
+                         .arg(QString::fromStdString(finding.code),
+                              QString::fromStdString(finding.message).toHtmlEscaped());
     if (m_analysis)
         if (const EffectiveRule *rule = ruleAtLine(*m_analysis, line))
             parts << ruleHover(*m_analysis, *rule).toHtmlEscaped().replace(QLatin1Char('\n'), QLatin1String("<br>"));

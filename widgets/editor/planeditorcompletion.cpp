@@ -89,7 +89,8 @@ void PlanEditor::insertCompletion(const QString &shown) {
     qsizetype word = 0;
     while (word < rest.size() && rest[word] != ' ' && rest[word] != ':' && rest[word] != '#')
         ++word;
-    applyEdits({TextEdit{static_cast<std::size_t>(start), static_cast<std::size_t>(caret - start + word), text.toStdString()}});
+    applyEdits({TextEdit{static_cast<std::size_t>(start), static_cast<std::size_t>(caret - start + word),
+                         text.toStdString()}});
     SendScintilla(SCI_GOTOPOS, static_cast<unsigned long>(start + text.size()));
     if (isKey && context.kind == Kind::Key)
         QTimer::singleShot(0, this, &PlanEditor::completeAtCaret);

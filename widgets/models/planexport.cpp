@@ -51,7 +51,8 @@ std::string planText(std::string_view id, const PlanAnalysis &analysis, const QS
 std::span<const ExportFormat> exportFormats() { return formats; }
 
 const ExportFormat *findExportFormat(const QString &id) {
-    const auto found = std::ranges::find_if(formats, [&](const ExportFormat &format) { return id == QLatin1String(format.id); });
+    const auto found =
+        std::ranges::find_if(formats, [&](const ExportFormat &format) { return id == QLatin1String(format.id); });
     return found == formats.end() ? nullptr : &*found;
 }
 

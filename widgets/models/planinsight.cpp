@@ -147,10 +147,12 @@ QStringList collectivesOf(const ParallelStyle &style) {
 QString ruleHover(const PlanAnalysis &analysis, const EffectiveRule &rule) {
     QStringList lines{matchLine(analysis, rule)};
     if (!rule.style)
-        return (lines << tr("%1 is no style transformers knows").arg(from(shortened(rule.rule.style)))).join(QLatin1Char('\n'));
+        return (lines << tr("%1 is no style transformers knows").arg(from(shortened(rule.rule.style))))
+            .join(QLatin1Char('\n'));
     lines << QStringLiteral("%1: %2").arg(from(rule.style->name), from(rule.style->summary));
     int shown = 0;
-    const std::string first = rule.modules.empty() ? std::string() : analysis.workspace->model.tree.at(rule.modules.front()).name;
+    const std::string first =
+        rule.modules.empty() ? std::string() : analysis.workspace->model.tree.at(rule.modules.front()).name;
     for (const std::string &parameter : rule.parameters) {
         const ParameterShard *shard = analysis.shards.find(parameter);
         if (shard && parameter.starts_with(first) && shown++ < 3)

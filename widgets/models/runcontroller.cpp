@@ -31,12 +31,10 @@ RunController::RunController(const PlanWorkbench &workbench, RunStore &store, QO
         entry.comparison = std::move(comparison);
         finish(std::move(entry), QStringLiteral("done"), {});
     });
-    connect(&m_process, &RunProcess::failed, this, [this](const QString &message, int) {
-        finish(current(), QStringLiteral("failed"), message);
-    });
-    connect(&m_process, &RunProcess::cancelled, this, [this] {
-        finish(current(), QStringLiteral("cancelled"), tr("stopped by you"));
-    });
+    connect(&m_process, &RunProcess::failed, this,
+            [this](const QString &message, int) { finish(current(), QStringLiteral("failed"), message); });
+    connect(&m_process, &RunProcess::cancelled, this,
+            [this] { finish(current(), QStringLiteral("cancelled"), tr("stopped by you")); });
     connect(&m_process, &RunProcess::ended, this, [this] { emit runningChanged(false); });
 }
 
@@ -52,12 +50,11 @@ void RunController::finish(RunEntry entry, const QString &state, const QString &
     m_store.update(entry);
     if (entry.trace || entry.comparison)
         m_store.setCurrent(entry.id);
-    emit said(message.isEmpty() ? tr("%1: %2").arg(entry.title, state) : tr("%1: %2: %3").arg(entry.title, state, message));
+    emit said(message.isEmpty() ? tr("%1: %2").arg(entry.title, state)
+                                : tr("%1: %2: %3").arg(entry.title, state, message));
 }
 
-QString RunController::conditions() const {
-    return tr("%1, tp %2").arg(from(name(m_backend))).arg(m_workbench.tp());
-}
+QString RunController::conditions() const { return tr("%1, tp %2").arg(from(name(m_backend))).arg(m_workbench.tp()); }
 
 // The file that stands for the text: named after the plan, so that messages of the process name what the user knows.
 QString RunController::planArgument() {
@@ -110,7 +107,8 @@ void RunController::comparePlans(const QString &beforePath) {
         return;
     const QString after = options.takeLast();
     options.removeLast();
-    begin(tr("Compare with %1 \u2013 %2").arg(QFileInfo(beforePath).fileName(), conditions()), QStringLiteral("compare"),
+    begin(tr("Compare with %1 \u2013 %2").arg(QFileInfo(beforePath).fileName(), conditions()),
+          QStringLiteral("compare"),
           options + QStringList{QStringLiteral("--before-plan"), beforePath, QStringLiteral("--after-plan"), after,
                                 QStringLiteral("--hooks"), from(name(m_workbench.hooks()))});
 }

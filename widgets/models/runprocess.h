@@ -12,8 +12,8 @@
 
 namespace tpscope {
 
-// A run or comparison as a process of the `tpscope` program, read through `--events -`. Lives in the GUI thread and never
-// blocks it; a crash of the process is a failed run. Destroying it ends the process and its ranks.
+// A run or comparison as a process of the `tpscope` program, read through `--events -`. Lives in the GUI thread and
+// never blocks it; a crash of the process is a failed run. Destroying it ends the process and its ranks.
 class RunProcess : public QObject {
     Q_OBJECT
 

@@ -23,8 +23,10 @@ QString resultText(const RunEntry &entry) {
 // A shape and a word, never a colour alone.
 QString stateText(const RunEntry &entry) {
     static const std::pair<QLatin1String, const char *> texts[] = {
-        {QLatin1String("running"), QT_TR_NOOP("\u25B6 running")},   {QLatin1String("done"), QT_TR_NOOP("\u2713 done")},
-        {QLatin1String("failed"), QT_TR_NOOP("\u25B2 failed")},     {QLatin1String("cancelled"), QT_TR_NOOP("\u25A0 stopped")},
+        {QLatin1String("running"), QT_TR_NOOP("\u25B6 running")},
+        {QLatin1String("done"), QT_TR_NOOP("\u2713 done")},
+        {QLatin1String("failed"), QT_TR_NOOP("\u25B2 failed")},
+        {QLatin1String("cancelled"), QT_TR_NOOP("\u25A0 stopped")},
         {QLatin1String("recorded"), QT_TR_NOOP("\u25CF recorded")}};
     for (const auto &[state, text] : texts)
         if (entry.state == state)

@@ -6,8 +6,8 @@
 
 namespace tpscope {
 
-// A read-only table over a vector of plain rows: index, parent, rowCount fixed once. A subclass says the columns and the
-// data of one row.
+// A read-only table over a vector of plain rows: index, parent, rowCount fixed once. A subclass says the columns and
+// the data of one row.
 template <typename Row, int Columns> class TableModel : public QAbstractTableModel {
 public:
     using QAbstractTableModel::QAbstractTableModel;

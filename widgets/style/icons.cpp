@@ -25,7 +25,8 @@ QPixmap drawn(QByteArray svg, const QColor &color, int size) {
 } // namespace
 
 QIcon themedIcon(const QString &name, const QColor &color) {
-    QFile file(QString::fromStdString((resourceDir() / "icons").string()) + QLatin1Char('/') + name + QStringLiteral(".svg"));
+    QFile file(QString::fromStdString((resourceDir() / "icons").string()) + QLatin1Char('/') + name +
+               QStringLiteral(".svg"));
     if (!file.open(QIODevice::ReadOnly))
         return {};
     const QByteArray svg = file.readAll();
@@ -38,8 +39,6 @@ QIcon themedIcon(const QString &name, const QColor &color) {
     return icon;
 }
 
-QIcon themedIcon(const QString &name) {
-    return themedIcon(name, QApplication::palette().color(QPalette::WindowText));
-}
+QIcon themedIcon(const QString &name) { return themedIcon(name, QApplication::palette().color(QPalette::WindowText)); }
 
 } // namespace tpscope

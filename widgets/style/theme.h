@@ -9,7 +9,8 @@ namespace tpscope {
 
 // Colours with one meaning everywhere, from the Okabe-Ito set; always shown with a shape or word beside them.
 enum class Meaning {
-    Replicated, ShardedRows, ShardedColumns, Strided, Partial, Error, Hook, Collective, Before, After, Warning, Good, Info
+    Replicated, ShardedRows, ShardedColumns, Strided, Partial, Error, Hook, Collective, Before, After,
+    Warning, Good, Info
 };
 
 enum class ThemeKind { System, Light, Dark };

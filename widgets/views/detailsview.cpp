@@ -30,7 +30,9 @@ QString heading(const QString &text) {
 }
 // A name that may be broken behind its dots.
 QString breakable(const QString &name) {
-    return name.toHtmlEscaped().replace(QLatin1Char('.'), QStringLiteral(".\u200B")).replace(QLatin1Char('_'), QStringLiteral("_\u200B"));
+    return name.toHtmlEscaped()
+        .replace(QLatin1Char('.'), QStringLiteral(".\u200B"))
+        .replace(QLatin1Char('_'), QStringLiteral("_\u200B"));
 }
 
 QString parametersHtml(const PlanAnalysis &analysis, const Module &module) {
@@ -42,7 +44,9 @@ QString parametersHtml(const PlanAnalysis &analysis, const Module &module) {
             continue;
         out += placementText(*shard) + QStringLiteral("<br>");
         for (std::size_t rank = 0; rank < std::min<std::size_t>(shard->localShapes.size(), 8); ++rank)
-            out += tr("rank %1: %2, %3<br>").arg(rank).arg(shapeText(shard->localShapes[rank]), bytesText(shard->bytes[rank]));
+            out += tr("rank %1: %2, %3<br>")
+                       .arg(rank)
+                       .arg(shapeText(shard->localShapes[rank]), bytesText(shard->bytes[rank]));
         if (shard->localShapes.size() > 8)
             out += tr("and %1 more ranks<br>").arg(shard->localShapes.size() - 8);
     }
@@ -52,7 +56,8 @@ QString parametersHtml(const PlanAnalysis &analysis, const Module &module) {
 QString ruleHtml(const EffectiveRule *rule) {
     if (!rule)
         return heading(tr("Rule")) + tr("none: replicated on each rank, without collectives");
-    QString out = heading(tr("Rule")) + QStringLiteral("<b>%1</b><br>").arg(breakable(QString::fromStdString(rule->rule.style)));
+    QString out =
+        heading(tr("Rule")) + QStringLiteral("<b>%1</b><br>").arg(breakable(QString::fromStdString(rule->rule.style)));
     out += rule->rule.keySpan.valid() && rule->rule.origin == RuleOrigin::File
                ? tr("<a href='line:%1'>line %1 of the plan</a>").arg(rule->rule.keySpan.line)
                : tr("inherited from %1").arg(originText(rule->rule.origin));
@@ -78,7 +83,8 @@ QString hookHtml(const PlanAnalysis &analysis, const std::string &generic) {
     QString out = heading(tr("Hooks (predicted)"));
     if (legacy)
         out += Theme::mark(Meaning::Hook) + QLatin1Char(' ') +
-               (legacy->breaksGraph ? tr("module-backward: breaks the graph here") : tr("module-backward: no break")) + QStringLiteral("<br>");
+               (legacy->breaksGraph ? tr("module-backward: breaks the graph here") : tr("module-backward: no break")) +
+               QStringLiteral("<br>");
     if (chosen)
         out += Theme::mark(Meaning::Hook) + QLatin1Char(' ') +
                tr("%1: %2").arg(html(name(analysis.withChosenHooks->hooks)),
@@ -89,8 +95,9 @@ QString hookHtml(const PlanAnalysis &analysis, const std::string &generic) {
 QString findingsHtml(const PlanAnalysis &analysis, const std::string &generic) {
     QString out;
     for (const Diagnostic &finding : findingsOf(analysis)) {
-        const bool about = finding.rule == generic ||
-                           std::ranges::any_of(finding.modules, [&](const std::string &m) { return genericName(m) == generic; });
+        const bool about = finding.rule == generic || std::ranges::any_of(finding.modules, [&](const std::string &m) {
+                               return genericName(m) == generic;
+                           });
         if (about)
             out += QStringLiteral("<p style='margin:0 0 4px 0'><b>%1 %2</b> %3</p>")
                        .arg(Theme::mark(finding.severity == Severity::Error     ? Meaning::Error
@@ -104,10 +111,11 @@ QString findingsHtml(const PlanAnalysis &analysis, const std::string &generic) {
 QString moduleHtml(const PlanAnalysis &analysis, ModuleIndex index) {
     const Module &module = analysis.workspace->model.tree.at(index);
     const std::string generic = genericName(module.name);
-    const QString shown = module.name.empty() ? html(analysis.workspace->model.className) : breakable(QString::fromStdString(generic));
+    const QString shown =
+        module.name.empty() ? html(analysis.workspace->model.className) : breakable(QString::fromStdString(generic));
     return QStringLiteral("<p style='margin:0'><b>%1</b><br>%2</p>").arg(shown, html(module.className)) +
-           ruleHtml(analysis.plan.ruleOfModule(index)) + parametersHtml(analysis, module) + hookHtml(analysis, generic) +
-           findingsHtml(analysis, generic);
+           ruleHtml(analysis.plan.ruleOfModule(index)) + parametersHtml(analysis, module) +
+           hookHtml(analysis, generic) + findingsHtml(analysis, generic);
 }
 
 QString planHtml(const PlanAnalysis &analysis) {
@@ -118,12 +126,12 @@ QString planHtml(const PlanAnalysis &analysis) {
         out += tr("rank %1: %2<br>").arg(rank).arg(bytesText(analysis.lint.bytesPerRank[rank]));
     out = trimmed(out);
     if (analysis.withModuleBackward && analysis.withChosenHooks)
-        out += heading(tr("Graph breaks (predicted)")) +
-               tr("module-backward: %1<br>%2: %3")
-                   .arg(analysis.withModuleBackward->graphBreaks)
-                   .arg(html(name(analysis.withChosenHooks->hooks)))
-                   .arg(analysis.withChosenHooks->graphBreaks);
-    return out + QStringLiteral("<p style='color:%1'>%2</p>").arg(Theme::subtleText().name(), tr("Select a module to see its parameters, rule and hooks."));
+        out += heading(tr("Graph breaks (predicted)")) + tr("module-backward: %1<br>%2: %3")
+                                                             .arg(analysis.withModuleBackward->graphBreaks)
+                                                             .arg(html(name(analysis.withChosenHooks->hooks)))
+                                                             .arg(analysis.withChosenHooks->graphBreaks);
+    return out + QStringLiteral("<p style='color:%1'>%2</p>")
+                     .arg(Theme::subtleText().name(), tr("Select a module to see its parameters, rule and hooks."));
 }
 
 } // namespace

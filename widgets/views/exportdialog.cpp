@@ -43,6 +43,8 @@ ExportDialog::ExportDialog(std::shared_ptr<const PlanAnalysis> analysis, std::sh
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Close);
     m_save = buttons->addButton(tr("Save as\u2026"), QDialogButtonBox::ActionRole);
     m_copy = buttons->addButton(tr("Copy"), QDialogButtonBox::ActionRole);
+    buttons->button(QDialogButtonBox::Close)->setAutoDefault(false);
+    m_copy->setAutoDefault(false);
     m_save->setDefault(true);
     auto *right = new QVBoxLayout;
     right->addWidget(m_about);
@@ -73,7 +75,8 @@ void ExportDialog::fill() {
     for (const ExportFormat &format : exportFormats()) {
         const bool plan = format.of == ExportFormat::Of::Plan;
         const bool there = plan ? m_analysis && !m_analysis->unreadable : m_comparison != nullptr;
-        add(translated(format.title), there, plan ? tr("There is no readable plan.") : tr("No comparison is shown yet."))
+        add(translated(format.title), there,
+            plan ? tr("There is no readable plan.") : tr("No comparison is shown yet."))
             ->setData(formatRole, QString::fromLatin1(format.id));
     }
     for (std::size_t i = 0; i < m_pictures.size(); ++i)
@@ -92,7 +95,8 @@ void ExportDialog::showChosen() {
     m_copy->setEnabled(format);
     m_save->setEnabled(item && (item->flags() & Qt::ItemIsEnabled));
     m_about->setText(format ? translated(format->about) : tr("A picture of the view at twice its size."));
-    m_preview->setPlainText(format ? exportText(*format, m_analysis.get(), m_comparison.get(), m_modelArgument) : QString());
+    m_preview->setPlainText(format ? exportText(*format, m_analysis.get(), m_comparison.get(), m_modelArgument)
+                                   : QString());
 }
 
 QString ExportDialog::previewText() const { return m_preview->toPlainText(); }
@@ -116,8 +120,9 @@ void ExportDialog::saveAs() {
     const QListWidgetItem *item = m_list->currentItem();
     const ExportFormat *format = item ? findExportFormat(item->data(formatRole).toString()) : nullptr;
     const QString suffix = format ? QString::fromLatin1(format->suffix) : QStringLiteral(".png");
-    const QString path = QFileDialog::getSaveFileName(this, tr("Export"), m_baseName + suffix,
-                                                      tr("%1 files (*%2);;All files (*)").arg(suffix.mid(1).toUpper(), suffix));
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Export"), m_baseName + suffix,
+                                     tr("%1 files (*%2);;All files (*)").arg(suffix.mid(1).toUpper(), suffix));
     if (path.isEmpty())
         return;
     const QString problem = writeTo(path);

@@ -18,9 +18,7 @@
 namespace tpscope {
 namespace {
 
-QString counted(int count, const QString &one, const QString &many) {
-    return count == 1 ? one : many.arg(count);
-}
+QString counted(int count, const QString &one, const QString &many) { return count == 1 ? one : many.arg(count); }
 
 int countOf(const std::vector<Diagnostic> &findings, Severity severity) {
     return static_cast<int>(std::ranges::count(findings, severity, &Diagnostic::severity));
@@ -85,7 +83,8 @@ void FindingsView::showAnalysis() {
         summary = tr("%1 Nothing found: outcome %2, by rule; nothing was executed.")
                       .arg(Theme::mark(Meaning::Good), outcomeText(*analysis));
     else if (analysis)
-        summary = tr("Outcome %1, by rule. Click to go there; double-click or Alt+Enter applies a fix.").arg(outcomeText(*analysis));
+        summary = tr("Outcome %1, by rule. Click to go there; double-click or Alt+Enter applies a fix.")
+                      .arg(outcomeText(*analysis));
     m_summary->setText(summary);
     emit titleChanged(title());
 }

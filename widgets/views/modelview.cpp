@@ -90,10 +90,11 @@ void ModelView::buildTree() {
     const int widths[] = {150, 130, 92, 96, 78, 112, 60};
     for (int column = 0; column < ModuleTreeModel::ColumnCount; ++column)
         m_tree->setColumnWidth(column, widths[column]);
-    connect(m_tree->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex &current) {
-        if (!m_following && current.isValid())
-            m_selection->selectModule(current.data(ModuleTreeModel::ModuleNameRole).toString());
-    });
+    connect(m_tree->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            [this](const QModelIndex &current) {
+                if (!m_following && current.isValid())
+                    m_selection->selectModule(current.data(ModuleTreeModel::ModuleNameRole).toString());
+            });
 }
 
 void ModelView::showAnalysis() {

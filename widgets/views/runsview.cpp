@@ -63,7 +63,6 @@ RunsView::RunsView(RunStore *store, QWidget *parent)
     m_stop->hide();
     m_words->setReadOnly(true);
     m_words->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
-    m_words->setLineWrapMode(QPlainTextEdit::NoWrap);
     m_words->setFrameShape(QFrame::NoFrame);
     m_words->setPlaceholderText(tr("What a run says of itself is shown here."));
     auto *line = new QHBoxLayout;
@@ -138,6 +137,8 @@ void RunsView::showSelected() {
     }
     const RunEntry *entry = m_store->entry(selectedId());
     const QString text = entry ? wordsOf(*entry) : QString();
+    // Tables of a comparison keep their columns; sentences wrap.
+    m_words->setLineWrapMode(entry && entry->comparison ? QPlainTextEdit::NoWrap : QPlainTextEdit::WidgetWidth);
     if (text != m_words->toPlainText())
         m_words->setPlainText(text);
 }

@@ -65,15 +65,18 @@ StartPage::StartPage(QWidget *parent)
     words->addWidget(new QLabel(tr("What a tensor-parallel plan does to a model, before a cluster is booked.")));
     head->addLayout(words, 1);
 
-    m_cards[0] = new StartPageCard(QStringLiteral("check"), tr("Check a plan"),
-                               tr("Open a small Qwen3 with its plan as text. Change a rule and see at once what is sharded, "
-                                  "what breaks, and how to mend it."));
-    m_cards[1] = new StartPageCard(QStringLiteral("clock"), tr("Why is decode slow?"),
-                               tr("A recorded comparison: hooks that break the compiled graph, before and after, with the "
-                                  "time of each token."));
-    m_cards[2] = new StartPageCard(QStringLiteral("gradient"), tr("Why are gradients wrong?"),
-                               tr("A plan whose logits are right and whose gradients are not. The finding names the rule "
-                                  "that is missing and adds it."));
+    m_cards[0] =
+        new StartPageCard(QStringLiteral("check"), tr("Check a plan"),
+                          tr("Open a small Qwen3 with its plan as text. Change a rule and see at once what is sharded, "
+                             "what breaks, and how to mend it."));
+    m_cards[1] =
+        new StartPageCard(QStringLiteral("clock"), tr("Why is decode slow?"),
+                          tr("A recorded comparison: hooks that break the compiled graph, before and after, with the "
+                             "time of each token."));
+    m_cards[2] =
+        new StartPageCard(QStringLiteral("gradient"), tr("Why are gradients wrong?"),
+                          tr("A plan whose logits are right and whose gradients are not. The finding names the rule "
+                             "that is missing and adds it."));
     auto *cards = new QHBoxLayout;
     cards->setSpacing(16);
     for (std::size_t i = 0; i < m_cards.size(); ++i) {
@@ -145,7 +148,8 @@ QWidget *StartPage::buildDrop() {
 void StartPage::setRecent(const QStringList &files) {
     m_recent->clear();
     for (const QString &file : files) {
-        auto *item = new QListWidgetItem(QFileInfo(file).fileName() + QStringLiteral("  \u2013  ") + QFileInfo(file).path(), m_recent);
+        auto *item = new QListWidgetItem(
+            QFileInfo(file).fileName() + QStringLiteral("  \u2013  ") + QFileInfo(file).path(), m_recent);
         item->setData(Qt::UserRole, file);
         item->setToolTip(file);
     }

@@ -11,8 +11,8 @@
 namespace tpscope {
 
 StartPageCard::StartPageCard(const QString &icon, const QString &title, const QString &about, QWidget *parent)
-    : QAbstractButton(parent), m_icon(icon), m_picture(new QLabel), m_title(new QLabel(title)), m_about(new QLabel(about)),
-      m_result(new QLabel) {
+    : QAbstractButton(parent), m_icon(icon), m_picture(new QLabel), m_title(new QLabel(title)),
+      m_about(new QLabel(about)), m_result(new QLabel) {
     setText(title);
     setAccessibleName(title);
     setAccessibleDescription(about);
