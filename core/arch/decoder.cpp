@@ -220,6 +220,7 @@ Result<ModelDescription> describeDecoder(const ModelConfig &config, const Upstre
         return tl::unexpected(std.error());
     b.initStd = *std;
     b.normOffset = facts.normOffset;
+    b.model.attention = facts.attention;
 
     const ModelDimensions &d = b.model.dims;
     const ModuleIndex root = b.model.tree.add(std::nullopt, "", b.model.className);
@@ -229,7 +230,9 @@ Result<ModelDescription> describeDecoder(const ModelConfig &config, const Upstre
     const ModuleIndex table = b.embedding(base, "embed_tokens", d.vocab, d.hidden);
     if (facts.embeddingScale != 0.0)
         b.scaleEmbedding(table, facts.prefix + "TextScaledWordEmbedding", facts.embeddingScale);
-    b.rotary(base, "rotary_emb", facts.ropeByLayerType);
+    const ModuleIndex rotary = b.rotary(base, "rotary_emb", facts.ropeByLayerType);
+    if (facts.halfTables)
+        b.at(rotary).attributes["head_dim"] = d.headDim / 2;
     const ModuleIndex list = b.model.tree.add(base, "layers", "ModuleList");
     b.define(layerProgram(b, facts));
     for (std::int64_t i = 0; i < d.layers; ++i)

@@ -85,7 +85,13 @@ ForwardProgram attentionProgram(const Builder &b, const DecoderFacts &facts) {
     update.reads = {{GuardRead::Kind::SelfAttribute, "layer_idx"}, {GuardRead::Kind::CacheLength, "layer_idx"}};
     update.graphOps = 2;
     body.push_back(op(std::move(update), "past_key_values.update"));
-    body.push_back(op(OpKind::Attend, {"q", "keys", "values", "attention_mask"}, {"attended"}, "attention"));
+    Operation attend;
+    attend.kind = OpKind::Attend;
+    attend.in = {"q", "keys", "values", "attention_mask"};
+    attend.out = {"attended"};
+    if (facts.sinks)
+        attend.parameters = {"sinks"};
+    body.push_back(op(std::move(attend), "attention"));
     body.push_back(op(OpKind::MergeHeads, {"attended"}, {"merged"}, "reshape"));
     body.push_back(callModule("o_proj", {"merged"}, {"attn_output"}));
     return program;
@@ -129,6 +135,8 @@ void addSelfAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, 
                                                               : 1.0 / std::sqrt(static_cast<double>(d.headDim))},
                          {"layer_type", type},
                          {"sliding_window", type == slidingType ? facts.slidingWindow : std::int64_t{0}}};
+    if (facts.sinks)
+        module.parameters.push_back({"sinks", {d.heads}, b.model.dtype, b.initStd, 0.0});
     addProjections(b, attention, facts, eps);
 }
 

@@ -92,6 +92,9 @@ struct DecoderFacts {
     double normEps = 1e-6;        // of a config without rms_norm_eps
     double embeddingScale = 0.0;  // 0: embeddings are not scaled
     double attentionScale = 0.0;  // 0: head_dim ** -0.5
+    bool sinks = false;           // one more score a head, a parameter of self_attn
+    bool halfTables = false;      // cos and sin of half of head_dim
+    std::string attention = "sdpa"; // the default implementation
     std::string activationKey = "hidden_act";
     std::string activation = "silu"; // of a config without that key
     bool tied = false;               // of a config without tie_word_embeddings
@@ -131,6 +134,11 @@ struct MoeFacts {
     std::string blockClass, routerClass, expertsClass;
     // Checkpoint names behind "model.layers.N.": the router's weight; gate, up and down of expert "{}".
     std::string storedRouter, storedGate, storedUp, storedDown;
+    std::string routerName = "gate";
+    bool returnsScores = false;  // the block returns a tuple
+    // gpt_oss: biases, weights stored [E, in, out] with gate and up by turns, a softmax of the chosen scores alone.
+    bool pairs = false;
+    double alpha = 1.0, limit = 0.0;
 };
 // `name` of a layer: gate (the router) and experts, with their programs.
 void addSparseMoe(Builder &b, ModuleIndex layer, const std::string &name, const MoeFacts &facts);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "arch/gemma3.h"
+#include "arch/gptoss.h"
 #include "arch/llama.h"
 #include "arch/mistral.h"
 #include "arch/mixtral.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::array table{
     Family{"gemma3_text", describeGemma3Text},
+    Family{"gpt_oss", describeGptOss},
     Family{"llama", describeLlama},
     Family{"mistral", describeMistral},
     Family{"mixtral", describeMixtral},

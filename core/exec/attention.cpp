@@ -46,11 +46,12 @@ template <typename T> [[gnu::always_inline]] inline float dot(const float *a, co
     return sum;
 }
 
-[[gnu::always_inline]] inline void softmax(float *scores, std::int64_t count) {
-    float largest = -std::numeric_limits<float>::infinity();
+// sink: one more score, minus infinity for none.
+[[gnu::always_inline]] inline void softmax(float *scores, std::int64_t count, float sink) {
+    float largest = sink;
     for (std::int64_t s = 0; s < count; ++s)
         largest = std::max(largest, scores[s]);
-    float sum = 0.0F;
+    float sum = std::exp(sink - largest);
     for (std::int64_t s = 0; s < count; ++s)
         sum += scores[s] = std::exp(scores[s] - largest);
     for (std::int64_t s = 0; s < count; ++s)
@@ -68,6 +69,7 @@ struct OneToken {
     float scaling;
     float *scores;  // [B * heads][end - first] and behind them, for each, a row of the wider head
     std::int64_t scoresEach;
+    const at::Tensor *sinks; // [heads]; nullptr: none
 };
 
 // One query head of one sequence.
@@ -85,7 +87,8 @@ template <typename T>
                    head / a.pairing.queriesPerKey * a.keys.stride(1) + a.first * width;
     for (std::int64_t s = 0; s < seen; ++s, key += width)
         scores[s] = dot(row, key, width) * a.scaling;
-    softmax(scores, seen);
+    softmax(scores, seen, a.sinks ? static_cast<float>(a.sinks->const_data_ptr<T>()[head])
+                                  : -std::numeric_limits<float>::infinity());
     std::fill(row, row + outWidth, 0.0F);
     const T *value = a.values.const_data_ptr<T>() + b * a.values.stride(0) +
                      head / a.pairing.queriesPerValue * a.values.stride(1) + a.first * outWidth;
@@ -135,22 +138,34 @@ at::Tensor repeatHeads(const at::Tensor &heads, std::int64_t times) {
 
 // Many tokens: the prompt. Query t stands at position first + t.
 at::Tensor attendMany(const at::Tensor &q, const at::Tensor &keys, const at::Tensor &values,
-                      const HeadPairing &pairing, double scaling, std::int64_t window, std::int64_t first) {
+                      const HeadPairing &pairing, double scaling, std::int64_t window, std::int64_t first,
+                      const at::Tensor *sinks) {
     const std::int64_t end = first + q.size(2);
     const at::Tensor k = repeatHeads(keys.narrow(2, 0, end), pairing.queriesPerKey);
     const at::Tensor v = repeatHeads(values.narrow(2, 0, end), pairing.queriesPerValue);
     std::optional<at::Tensor> mask;
-    if (first > 0 || window > 0) {
+    if (first > 0 || window > 0 || sinks) {
         const at::Tensor query = at::arange(first, end).unsqueeze(1);
         const at::Tensor key = at::arange(end).unsqueeze(0);
         mask = key <= query;
         if (window > 0)
             mask = mask->logical_and(key > query - window);
     }
+    if (sinks)
+        return attendWithSinks(q, k, v, scaling, mask->logical_not(), *sinks).transpose(1, 2);
     return at::scaled_dot_product_attention(q, k, v, mask, 0.0, !mask, scaling).transpose(1, 2);
 }
 
 } // namespace
+
+at::Tensor attendWithSinks(const at::Tensor &q, const at::Tensor &keys, const at::Tensor &values, double scaling,
+                           const at::Tensor &hidden, const at::Tensor &sinks) {
+    at::Tensor scores = at::matmul(q, keys.transpose(2, 3)) * scaling;
+    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    const at::Tensor sink = sinks.view({1, -1, 1, 1}).expand({q.size(0), q.size(1), q.size(2), 1});
+    const at::Tensor shares = at::softmax(at::cat({scores, sink}, -1), -1);
+    return at::matmul(shares.narrow(-1, 0, scores.size(-1)), values);
+}
 
 HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t values, std::int64_t configuredGroups,
                       bool explicitMask, const std::string &attention) {
@@ -190,7 +205,8 @@ void kernels::attend(const Instruction &instruction, Execution &execution) {
                                           execution.model.attention);
     if (execution.tokens > 1) {
         execution.slot(instruction.out[0]) =
-            attendMany(q, keys, values, pairing, self.scaling, explicitMask ? self.window : 0, execution.position());
+            attendMany(q, keys, values, pairing, self.scaling, explicitMask ? self.window : 0, execution.position(),
+                       execution.parameter(instruction, 0));
         return;
     }
     at::Tensor &out = execution.output(instruction, 0, {q.size(0), 1, q.size(1), values.size(3)}, q.scalar_type());
@@ -203,7 +219,7 @@ void kernels::attend(const Instruction &instruction, Execution &execution) {
     if (execution.scores.size() < needed)
         execution.scores.resize(needed);
     attendOne({q, keys, values, out, pairing, first, end, static_cast<float>(self.scaling), execution.scores.data(),
-               each});
+               each, execution.parameter(instruction, 0)});
 }
 
 } // namespace tpscope

@@ -41,6 +41,9 @@ struct ModuleConstants {
     std::size_t layer = 0;
     std::int64_t topK = 1;         // experts a token
     bool sumsToOne = false;        // their scores
+    bool softmaxChosen = false;    // scores: softmax of the chosen alone
+    double gluAlpha = 1.0;
+    double gluLimit = 0.0;
     const ActivationFunction *activation = nullptr;
     const RopeFrequencies *rope = nullptr;
 };
@@ -113,8 +116,14 @@ HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t valu
                       bool explicitMask, const std::string &attention);
 
 // The scores and indices of the k chosen experts of each token. x [N,H], weight [E,H].
-std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight,
+std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight, const at::Tensor *bias,
                                                 const ModuleConstants &constants);
+// Gate and up by turns along the last dimension, as gpt_oss computes them.
+at::Tensor gluOfPairs(const at::Tensor &x, const ModuleConstants &constants);
+// softmax(q k^T scaling) v with one more score a head, the sink, whose share is dropped. q, keys, values [B,heads,T|S,D],
+// hidden [T,S]: true where nothing is seen; sinks [heads].
+at::Tensor attendWithSinks(const at::Tensor &q, const at::Tensor &keys, const at::Tensor &values, double scaling,
+                           const at::Tensor &hidden, const at::Tensor &sinks);
 
 // Rows of attention.cpp.
 namespace kernels {
@@ -126,6 +135,7 @@ void batchTokens(const Instruction &instruction, Execution &execution);
 void router(const Instruction &instruction, Execution &execution);
 void expertProduct(const Instruction &instruction, Execution &execution);
 void combineExperts(const Instruction &instruction, Execution &execution);
+void interleavedGlu(const Instruction &instruction, Execution &execution);
 } // namespace kernels
 
 } // namespace tpscope

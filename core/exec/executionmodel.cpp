@@ -18,6 +18,9 @@ ModuleConstants constantsOf(const Module &self) {
     constants.groups = self.integer("num_key_value_groups", 1);
     constants.window = self.integer("sliding_window");
     constants.topK = self.integer("top_k", 1);
+    constants.softmaxChosen = self.flag("softmax_chosen");
+    constants.gluAlpha = self.real("swiglu_alpha", 1.0);
+    constants.gluLimit = self.real("swiglu_limit");
     constants.sumsToOne = self.flag("norm_topk_prob");
     constants.layer = static_cast<std::size_t>(self.integer("layer_idx"));
     constants.activation = findActivation(self.text("function"));

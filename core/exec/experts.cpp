@@ -8,9 +8,13 @@
 
 namespace tpscope {
 
-std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight,
+std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight, const at::Tensor *bias,
                                                 const ModuleConstants &constants) {
-    const at::Tensor logits = at::linear(x, weight);
+    const at::Tensor logits = at::linear(x, weight, bias ? std::optional<at::Tensor>(*bias) : std::nullopt);
+    if (constants.softmaxChosen) {
+        const auto [values, chosen] = at::topk(logits, std::min(constants.topK, logits.size(-1)));
+        return {at::softmax(values, 1), chosen};
+    }
     const at::Tensor probabilities = at::softmax(logits, -1, at::kFloat);
     auto [scores, indices] = at::topk(probabilities, std::min(constants.topK, probabilities.size(-1)));
     if (constants.sumsToOne)
@@ -18,7 +22,17 @@ std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::T
     return {scores.to(logits.scalar_type()), indices};
 }
 
+at::Tensor gluOfPairs(const at::Tensor &x, const ModuleConstants &constants) {
+    const at::Tensor gate = x.slice(-1, 0, std::nullopt, 2).clamp_max(constants.gluLimit);
+    const at::Tensor up = x.slice(-1, 1, std::nullopt, 2).clamp(-constants.gluLimit, constants.gluLimit);
+    return (up + 1) * (gate * at::sigmoid(gate * constants.gluAlpha));
+}
+
 namespace kernels {
+
+void interleavedGlu(const Instruction &instruction, Execution &execution) {
+    execution.slot(instruction.out[0]) = gluOfPairs(execution.input(instruction, 0), execution.constants(instruction));
+}
 
 void flattenTokens(const Instruction &instruction, Execution &execution) {
     const at::Tensor &x = execution.input(instruction, 0);
@@ -33,7 +47,7 @@ void batchTokens(const Instruction &instruction, Execution &execution) {
 
 void router(const Instruction &instruction, Execution &execution) {
     auto [scores, indices] = chooseExperts(execution.input(instruction, 0), *execution.parameter(instruction, 0),
-                                           execution.constants(instruction));
+                                           execution.parameter(instruction, 1), execution.constants(instruction));
     execution.slot(instruction.out[0]) = std::move(scores);
     execution.slot(instruction.out[1]) = std::move(indices);
 }
@@ -42,7 +56,9 @@ void router(const Instruction &instruction, Execution &execution) {
 void expertProduct(const Instruction &instruction, Execution &execution) {
     const at::Tensor &x = execution.input(instruction, 0);
     const at::Tensor &indices = execution.input(instruction, 1);
-    const at::Tensor &weight = *execution.parameter(instruction, 0);
+    const at::Tensor &stored = *execution.parameter(instruction, 0);
+    const at::Tensor weight = instruction.operation->attributes.contains("transposed") ? stored.transpose(1, 2) : stored;
+    const at::Tensor *bias = execution.parameter(instruction, 1);
     if (x.size(-1) != weight.size(2))
         throw std::runtime_error("an input of " + std::to_string(x.size(-1)) + " channels meets experts of " +
                                  std::to_string(weight.size(2)));
@@ -52,10 +68,13 @@ void expertProduct(const Instruction &instruction, Execution &execution) {
         for (std::int64_t k = 0; k < chosen; ++k) {
             at::Tensor row = out.select(0, n).select(0, k);
             const std::int64_t expert = indices.const_data_ptr<std::int64_t>()[n * chosen + k];
-            if (weight.size(2) == 0 || expert >= weight.size(0)) // an expert of another rank
+            const bool here = expert < weight.size(0); // else an expert of another rank
+            if (weight.size(2) == 0 || !here)
                 row.zero_();
             else if (weight.size(1) > 0)
                 at::mv_out(row, weight.select(0, expert), x.dim() == 2 ? x.select(0, n) : x.select(0, n).select(0, k));
+            if (bias && here)
+                row.add_(bias->select(0, expert));
         }
 }
 

@@ -325,6 +325,7 @@ constexpr std::array rows{
     Row{OpKind::BatchTokens, kernels::batchTokens},
     Row{OpKind::Router, kernels::router},
     Row{OpKind::ExpertProduct, kernels::expertProduct},
+    Row{OpKind::InterleavedGlu, kernels::interleavedGlu},
     Row{OpKind::CombineExperts, kernels::combineExperts},
 };
 

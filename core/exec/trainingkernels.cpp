@@ -100,7 +100,7 @@ void batchTokens(const Instruction &instruction, TrainingForward &forward) {
 
 void router(const Instruction &instruction, TrainingForward &forward) {
     auto [scores, indices] = chooseExperts(forward.input(instruction, 0), *forward.parameter(instruction, 0),
-                                           forward.constants(instruction));
+                                           forward.parameter(instruction, 1), forward.constants(instruction));
     forward.slot(instruction.out[0]) = std::move(scores);
     forward.slot(instruction.out[1]) = std::move(indices);
 }
@@ -108,12 +108,21 @@ void router(const Instruction &instruction, TrainingForward &forward) {
 void expertProduct(const Instruction &instruction, TrainingForward &forward) {
     at::Tensor x = forward.input(instruction, 0);
     const at::Tensor &indices = forward.input(instruction, 1);
-    const at::Tensor &weight = *forward.parameter(instruction, 0);
+    const at::Tensor *bias = forward.parameter(instruction, 1);
+    at::Tensor weight = *forward.parameter(instruction, 0);
+    if (instruction.operation->attributes.contains("transposed"))
+        weight = weight.transpose(1, 2);
     const at::Tensor chosen = weight.index_select(0, indices.flatten());
     if (x.dim() == 2)
         x = x.repeat_interleave(indices.size(1), 0);
-    const at::Tensor y = at::bmm(chosen, x.reshape({-1, x.size(-1), 1}));
+    at::Tensor y = at::bmm(chosen, x.reshape({-1, x.size(-1), 1})).squeeze(-1);
+    if (bias)
+        y = y + bias->index_select(0, indices.flatten());
     set(instruction, forward, y.view({indices.size(0), indices.size(1), weight.size(1)}));
+}
+
+void interleavedGlu(const Instruction &instruction, TrainingForward &forward) {
+    set(instruction, forward, gluOfPairs(forward.input(instruction, 0), forward.constants(instruction)));
 }
 
 void combineExperts(const Instruction &instruction, TrainingForward &forward) {
@@ -176,6 +185,12 @@ void attend(const Instruction &instruction, TrainingForward &forward) {
     at::Tensor hidden = key > query;
     if (windowed)
         hidden = hidden.logical_or(key <= query - self.window);
+    if (const at::Tensor *sinks = forward.parameter(instruction, 0))
+        return set(instruction, forward,
+                   attendWithSinks(q, repeatHeads(keys, pairing.queriesPerKey),
+                                   repeatHeads(values, pairing.queriesPerValue), self.scaling, hidden, *sinks)
+                       .transpose(1, 2)
+                       .contiguous());
     at::Tensor scores =
         at::matmul(q, repeatHeads(keys, pairing.queriesPerKey).transpose(2, 3)) * self.scaling;
     scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
@@ -244,6 +259,7 @@ constexpr std::array operations{
     OperationRow{OpKind::BatchTokens, batchTokens},
     OperationRow{OpKind::Router, router},
     OperationRow{OpKind::ExpertProduct, expertProduct},
+    OperationRow{OpKind::InterleavedGlu, interleavedGlu},
     OperationRow{OpKind::CombineExperts, combineExperts},
 };
 

@@ -123,8 +123,11 @@ TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, co
     case OpKind::Router: return TracedValue::tensor({sizes.at[0], self.integer("top_k", 1)});
     case OpKind::ExpertProduct: {
         const Sizes chosen = operation.in.size() > 1 ? frame.get(operation.in[1]).sizes : Sizes();
-        return TracedValue::tensor({sizes.at[0], chosen.last(), parameter(frame.self, weight).at[1]});
+        const Sizes matrix = parameter(frame.self, weight);
+        return TracedValue::tensor({sizes.at[0], chosen.last(),
+                                    operation.attributes.contains("transposed") ? matrix.last() : matrix.at[1]});
     }
+    case OpKind::InterleavedGlu: sizes.setLast(sizes.last() / 2); return value;
     case OpKind::CombineExperts: return TracedValue::tensor({sizes.at[0], sizes.last()});
     case OpKind::Slice: {
         const auto [begin, end] = slicedPositions(operation, sizes.last());

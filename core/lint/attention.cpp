@@ -125,7 +125,42 @@ GradientKind gradientOf(Use use, const GradientKind &kind, int cause) {
 
 } // namespace
 
-Value FlowRun::attend(std::string_view label, const Values &in, const Frame &frame) {
+// One sink a query head: as many as the rank's heads, and those of just these heads.
+bool FlowRun::meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y,
+                        const Frame &frame) {
+    const auto sinks = operation.parameters.empty() ? std::nullopt : operand(operation.parameters.front(), frame);
+    if (!sinks)
+        return true;
+    if (!compatible(q, *sinks, label, frame))
+        return false;
+    const std::int64_t headDim = y.headDim;
+    std::vector<FlowSide> sides = side(q, "query heads", frame.self);
+    sides.push_back({frame.self, sinks->columns, std::string(sinks->parameter->name)});
+    bool right = true;
+    for (int r = 0; r < m_tp; ++r) {
+        const std::int64_t heads = q.layout.width(r) / headDim;
+        if (sinks->columns.width(r) != heads) {
+            fails(FlowCause::OperandWidth, frame.self, label, std::move(sides), sinks->parameter->name);
+            return false;
+        }
+        for (std::int64_t head = 0; head < heads && right; ++head) {
+            const Channels own = slice(sinks->columns.at(r), head, head + 1);
+            right = !own.empty() && own.front().begin == headAt(q.layout.at(r), head, headDim);
+        }
+    }
+    if (!right)
+        spoil(y, FlowCause::OperandChannels, frame.self, label, std::move(sides), sinks->parameter->name);
+    if (needsGradients())
+        m_tape.record([out = y.gradient, slot = sinks->parameter->id, cut = !sinks->columns.isFull(),
+                       shares = !q.layout.isSame()](GradientTape &tape) {
+            const GradientKind kind = tape.at(out);
+            if (!kind.none())
+                tape.add(slot, cut ? ownPart(kind) : shares ? contribution(kind, -1) : kind);
+        });
+    return true;
+}
+
+Value FlowRun::attend(const Operation &operation, std::string_view label, const Values &in, const Frame &frame) {
     if (in.size() < 3)
         return {};
     const Value &q = in[0], &k = in[1], &v = in[2];
@@ -158,8 +193,10 @@ Value FlowRun::attend(std::string_view label, const Values &in, const Frame &fra
             y.brokenBy = suspect(FlowCause::HeadsApart, frame.self, label, sides);
     }
     joinScales(y, q, k, v, label, frame);
-    y.requiresGradient = q.requiresGradient || k.requiresGradient || v.requiresGradient;
     y.gradient = newSlot();
+    if (!meetSinks(operation, label, q, y, frame))
+        return behindError();
+    y.requiresGradient = q.requiresGradient || k.requiresGradient || v.requiresGradient;
     attentionGradient(y, in, {met.right, met.wholeKeys, met.wholeValues}, label, std::move(sides), frame.self);
     return y;
 }

@@ -27,15 +27,16 @@ Values FlowRun::route(const Operation &operation, std::string_view label, const 
         spoilScaled(scores, x, label, frame);
     scores.requiresGradient = x.requiresGradient || trains(weight->parameter->id);
     scores.gradient = newSlot();
-    productGradient(x, scores, *weight, nullptr, frame);
+    const auto bias = operation.parameters.size() > 1 ? operand(operation.parameters[1], frame) : std::nullopt;
+    if (bias && !joinBias(scores, *bias, false, label, frame))
+        return {behindError(), Value{}};
+    productGradient(x, scores, *weight, bias ? &*bias : nullptr, frame);
     return {scores, Value{}};
 }
 
 // A product like any other, of matrices that are stacked; and two things that only experts meet.
 Value FlowRun::expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
-    Operation product = operation;
-    product.parameters.resize(1);
-    Value y = linear(product, label, x, frame);
+    Value y = linear(operation, label, x, frame);
     const auto weight = operand(operation.parameters.front(), frame);
     if (!weight || y.unknown)
         return y;
@@ -46,6 +47,32 @@ Value FlowRun::expertProduct(const Operation &operation, std::string_view label,
                          weight->parameter->name);
     if (m_tp > 1 && weight->parameter->distributed() && weight->parameter->placement.dim == 0)
         spoil(y, FlowCause::ExpertsCut, frame.self, label, {{frame.self, y.layout, "experts"}}, weight->parameter->name);
+    return y;
+}
+
+// Channels 2i and 2i + 1 give channel i.
+Value FlowRun::interleavedGlu(std::string_view label, const Value &x, const Frame &frame) {
+    if (x.unknown || !x.layout.tracked())
+        return x;
+    Value y = elementwise(label, x, frame);
+    std::vector<Channels> byRank;
+    bool apart = false;
+    for (int r = 0; r < m_tp; ++r) {
+        Channels channels;
+        for (std::int64_t i = 0; 2 * i + 1 < x.layout.width(r); ++i) {
+            const Channels pair = slice(x.layout.at(r), 2 * i, 2 * i + 2);
+            const bool together = pair.size() == 1 && pair.front().begin >= 0 && pair.front().begin % 2 == 0;
+            apart = apart || (!together && pair.front().begin >= 0);
+            const std::int64_t channel = pair.front().begin / 2;
+            append(channels, together ? Interval{channel, channel + 1} : broken(i, i + 1));
+        }
+        if (x.layout.width(r) % 2 != 0)
+            return fails(FlowCause::OperandWidth, frame.self, label, side(x, "gate and up", frame.self));
+        byRank.push_back(std::move(channels));
+    }
+    y.layout = Layout::of(x.layout.extent() / 2, std::move(byRank));
+    if (apart && y.brokenBy < 0)
+        y.brokenBy = suspect(FlowCause::SlicedApart, frame.self, label, side(x, "gate and up", frame.self));
     return y;
 }
 

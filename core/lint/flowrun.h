@@ -81,10 +81,12 @@ private:
     Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Values route(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     Value expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Value interleavedGlu(std::string_view label, const Value &x, const Frame &frame);
     Value combineExperts(std::string_view label, const Value &x, const Value &scores, const Frame &frame);
     Value slicePositions(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     Value viewHeads(std::string_view label, const Value &x, const Frame &frame);
-    Value attend(std::string_view label, const Values &in, const Frame &frame);
+    Value attend(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
+    bool meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y, const Frame &frame);
     void attentionGradient(const Value &y, const Values &in, const std::array<bool, 3> &met, std::string_view label,
                            std::vector<FlowSide> sides, ModuleIndex module);
     void joinScales(Value &y, const Value &q, const Value &k, const Value &v, std::string_view label,

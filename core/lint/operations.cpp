@@ -31,7 +31,7 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
     case OpKind::Multiply:
     case OpKind::Add: return {combine(operation.kind, shown, first(), second(), frame)};
     case OpKind::ViewHeads: return {viewHeads(shown, first(), frame)};
-    case OpKind::Attend: return {attend(shown, in, frame)};
+    case OpKind::Attend: return {attend(operation, shown, in, frame)};
     case OpKind::MergeHeads: {
         Value merged = first();
         merged.headDim = 0;
@@ -50,6 +50,7 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
     case OpKind::Select: return select(operation, in, frame);
     case OpKind::Router: return route(operation, shown, first(), frame);
     case OpKind::ExpertProduct: return {expertProduct(operation, shown, first(), frame)};
+    case OpKind::InterleavedGlu: return {interleavedGlu(shown, first(), frame)};
     case OpKind::CombineExperts: return {combineExperts(shown, first(), second(), frame)};
     case OpKind::Slice: return {slicePositions(operation, shown, first(), frame)};
     // Rotation is linear, as a scale is, and acts within a head; slicing tokens and the cache keep channels as they are.

@@ -3,6 +3,7 @@
 #include "lint/flowrun.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tpscope {
 
@@ -51,9 +52,11 @@ bool FlowRun::compatible(const Value &x, const Operand &operand, std::string_vie
 // --- linear ---------------------------------------------------------------------------------------------------------
 
 Value FlowRun::linear(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
-    const auto weight = operand(operation.parameters.front(), frame);
+    auto weight = operand(operation.parameters.front(), frame);
     if (x.unknown || !x.layout.tracked() || !weight)
         return x;
+    if (operation.attributes.contains("transposed"))
+        std::swap(weight->rows, weight->columns);
     auto bias = operation.parameters.size() > 1 ? operand(operation.parameters[1], frame) : std::nullopt;
     // Where the style adds the bias afterwards the product runs without it; with DTensors both go into one call.
     const bool takesBias = bias && (!frame.hidesBias || frame.own == OwnTensors::Distributed);

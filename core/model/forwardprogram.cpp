@@ -28,6 +28,7 @@ std::string_view name(OpKind kind) {
     case OpKind::BatchTokens: return "batch_tokens";
     case OpKind::Router: return "router";
     case OpKind::ExpertProduct: return "expert_product";
+    case OpKind::InterleavedGlu: return "interleaved_glu";
     case OpKind::CombineExperts: return "combine_experts";
     case OpKind::Select: return "select";
     }

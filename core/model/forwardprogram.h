@@ -32,6 +32,7 @@ enum class OpKind {
     CausalMask,  // in: embeddings, mask, cache, positions                      out: mask or None
     CacheUpdate, // in: k, v                   self attr layer_idx              out: k, v over the whole cache
     Attend,      // in: q, k, v, mask          self attrs head_dim, scaling, num_key_value_groups, sliding_window
+                 //                            params: sinks [heads]?: one more score a head, whose share is dropped
                  //                                                             out: [B,T,heads,D]
     MergeHeads,  // in: x [B,T,n,D]                                             out: [B,T,n*D]
     SliceTokens, // in: x [B,T,H]              logits_to_keep                   out: [B,T',H]
@@ -40,9 +41,12 @@ enum class OpKind {
     Scale,       // in: x                      self attr embed_scale            out: x times it
     FlattenTokens, // in: x [B,T,...]                                            out: [B*T,...]
     BatchTokens,   // in: x [B*T,...], like [B,T,...]                            out: [B,T,...]
-    Router,        // in: x [N,H]              params: weight [E,H]             out: scores, indices [N,k]
-                   //                          self attrs top_k, norm_topk_prob: softmax, the k largest, made to sum to 1
-    ExpertProduct, // in: x [N,I] or [N,k,I], indices   params: weight [E,O,I]  out: [N,k,O], each by its own expert
+    Router,        // in: x [N,H]              params: weight [E,H], bias? [E]  out: scores, indices [N,k]
+                   //                          self attrs top_k, norm_topk_prob: softmax, the k largest, made to sum to 1;
+                   //                          softmax_chosen: the k largest, softmax of these
+    ExpertProduct, // in: x [N,I] or [N,k,I], indices   params: weight [E,O,I], bias? [E,O]
+                   //                          attr transposed: weight [E,I,O]  out: [N,k,O], each by its own expert
+    InterleavedGlu, // in: x [...,2I], gate and up by turns   self attrs swiglu_alpha, swiglu_limit   out: [...,I]
     CombineExperts, // in: x [N,k,H], scores, indices                            out: [N,H], weighted by the scores
     Select,      // in: one variable a choice; attr by ("layer_type")           out: the chosen one. No graph operation
 };

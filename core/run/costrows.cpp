@@ -254,7 +254,9 @@ RowResult expertProduct(const OpScope &scope) {
         return tl::unexpected(x ? chosen.error() : x.error());
     if (scope.parameters.empty() || scope.parameters[0].size() != 3)
         return mismatch(scope, "expected a weight with 3 dimensions");
-    const Shape &weight = scope.parameters[0];
+    Shape weight = scope.parameters[0];
+    if (scope.operation.attributes.contains("transposed"))
+        std::swap(weight[1], weight[2]);
     if (x->back() != weight[2])
         return mismatch(scope, "the input " + toText(*x) + " does not meet this rank's weight " + toText(weight));
     const double products = elements(*chosen);
@@ -262,6 +264,15 @@ RowResult expertProduct(const OpScope &scope) {
     OpCost result = cost(scope, {Shape{(*chosen)[0], (*chosen)[1], weight[1]}}, 2.0 * products * matrix, 1, 1);
     result.work.weightBytes = std::min(products, static_cast<double>(weight[0])) * matrix * scope.parameterElementBytes;
     return result;
+}
+
+RowResult interleavedGlu(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 1);
+    if (!x)
+        return tl::unexpected(x.error());
+    Shape out = *x;
+    out.back() /= 2;
+    return cost(scope, {out}, 6.0 * elements(out), 6, 0);
 }
 
 RowResult combineExperts(const OpScope &scope) {
@@ -291,6 +302,7 @@ constexpr CostRow rows[] = {
     {OpKind::SliceTokens, sliceTokens}, {OpKind::Slice, slicePositions},
     {OpKind::FlattenTokens, flattenTokens}, {OpKind::BatchTokens, batchTokens},
     {OpKind::Router, router},         {OpKind::ExpertProduct, expertProduct},
+    {OpKind::InterleavedGlu, interleavedGlu},
     {OpKind::CombineExperts, combineExperts}, {OpKind::Scale, likeInput<1, 0, 1>}, {OpKind::Select, select},
 };
 
