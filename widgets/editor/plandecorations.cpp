@@ -36,10 +36,10 @@ Meaning meaningOf(Severity severity) {
     return Meaning::Info;
 }
 
-QPixmap markPixmap(Severity severity, const QFont &font, qreal ratio) {
+// Without a device pixel ratio: Scintilla centres a marker by the pixels of its picture.
+QPixmap markPixmap(Severity severity, const QFont &font) {
     const int size = QFontMetrics(font).height();
-    QPixmap pixmap(QSize(size, size) * ratio);
-    pixmap.setDevicePixelRatio(ratio);
+    QPixmap pixmap(size, size);
     pixmap.fill(Qt::transparent);
     QPainter painter(&pixmap);
     painter.setFont(font);
@@ -69,7 +69,7 @@ void PlanDecorations::defineStyles() {
                                  indicator);
         m_editor.setIndicatorForegroundColor(color, indicator);
         m_editor.setIndicatorDrawUnder(true, indicator);
-        m_editor.markerDefine(markPixmap(severities[i], font, m_editor.devicePixelRatioF()), static_cast<int>(i));
+        m_editor.markerDefine(markPixmap(severities[i], font), static_cast<int>(i));
         QsciStyle(firstStyle + static_cast<int>(i), QStringLiteral("finding"), color,
                   tint(severities[i], palette.color(QPalette::Base)), font)
             .apply(&m_editor);

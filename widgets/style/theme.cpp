@@ -40,11 +40,11 @@ const Row &rowOf(Meaning meaning) { return rows[static_cast<std::size_t>(meaning
 } // namespace
 
 QPalette Theme::palette(bool dark) {
-    const QColor window = dark ? QColor("#202225") : QColor("#F5F6F7");
-    const QColor base = dark ? QColor("#17181A") : QColor("#FFFFFF");
+    const QColor window = dark ? QColor("#2A2D31") : QColor("#F5F6F7");
+    const QColor base = dark ? QColor("#1B1D1F") : QColor("#FFFFFF");
     const QColor text = dark ? QColor("#E4E6E8") : QColor("#1E2124");
-    const QColor button = dark ? QColor("#2B2E32") : QColor("#E9EBED");
-    const QColor disabled = dark ? QColor("#7C8187") : QColor("#8B9096");
+    const QColor button = dark ? QColor("#3A3E44") : QColor("#E9EBED");
+    const QColor disabled = dark ? QColor("#8B9197") : QColor("#8B9096");
     QPalette palette(text, button, button.lighter(120), button.darker(150), button.darker(115), text, Qt::white, base,
                      window);
     palette.setColor(QPalette::Highlight, dark ? QColor("#2F6EA5") : QColor("#1F6FB2"));

@@ -65,6 +65,26 @@ StartPage::StartPage(QWidget *parent)
     words->addWidget(new QLabel(tr("What a tensor-parallel plan does to a model, before a cluster is booked.")));
     head->addLayout(words, 1);
 
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(56, 40, 56, 28);
+    layout->setSpacing(26);
+    layout->addLayout(head);
+    layout->addLayout(buildCards());
+    layout->addWidget(buildLists());
+    layout->addStretch(1);
+    setRecent({});
+    refreshTheme();
+    connect(m_recent, &QListWidget::itemActivated, this,
+            [this](const QListWidgetItem *item) { emit recentChosen(item->data(Qt::UserRole).toString()); });
+    connect(m_recent, &QListWidget::itemClicked, this,
+            [this](const QListWidgetItem *item) { emit recentChosen(item->data(Qt::UserRole).toString()); });
+    connect(m_bundled, &QListWidget::itemClicked, this,
+            [this](const QListWidgetItem *item) { emit modelChosen(item->text()); });
+    connect(m_bundled, &QListWidget::itemActivated, this,
+            [this](const QListWidgetItem *item) { emit modelChosen(item->text()); });
+}
+
+QLayout *StartPage::buildCards() {
     m_cards[0] =
         new StartPageCard(QStringLiteral("check"), tr("Check a plan"),
                           tr("Open a small Qwen3 with its plan as text. Change a rule and see at once what is sharded, "
@@ -84,23 +104,7 @@ StartPage::StartPage(QWidget *parent)
         cards->addWidget(m_cards[i], 1);
         connect(m_cards[i], &StartPageCard::clicked, this, [this, i] { emit wayChosen(static_cast<Way>(i)); });
     }
-    auto *layout = new QVBoxLayout(this);
-    layout->setContentsMargins(56, 40, 56, 28);
-    layout->setSpacing(26);
-    layout->addLayout(head);
-    layout->addLayout(cards);
-    layout->addWidget(buildLists());
-    layout->addStretch(1);
-    setRecent({});
-    refreshTheme();
-    connect(m_recent, &QListWidget::itemActivated, this,
-            [this](const QListWidgetItem *item) { emit recentChosen(item->data(Qt::UserRole).toString()); });
-    connect(m_recent, &QListWidget::itemClicked, this,
-            [this](const QListWidgetItem *item) { emit recentChosen(item->data(Qt::UserRole).toString()); });
-    connect(m_bundled, &QListWidget::itemClicked, this,
-            [this](const QListWidgetItem *item) { emit modelChosen(item->text()); });
-    connect(m_bundled, &QListWidget::itemActivated, this,
-            [this](const QListWidgetItem *item) { emit modelChosen(item->text()); });
+    return cards;
 }
 
 QWidget *StartPage::buildLists() {

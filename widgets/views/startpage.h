@@ -37,6 +37,7 @@ signals:
     void openModelRequested();
 
 private:
+    QLayout *buildCards();
     QWidget *buildLists();
     QWidget *buildDrop();
 
