@@ -23,6 +23,8 @@ int main(int argc, char **argv) {
     addRunVerb(app, exitStatus);
     addCompareVerb(app, exitStatus);
     addExportVerb(app, exitStatus);
+    addVerifyVerb(app, exitStatus);
+    addGradcheckVerb(app, exitStatus);
 #if TPSCOPE_WITH_EXEC
     addRankVerb(app, exitStatus);
 #endif

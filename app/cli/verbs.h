@@ -15,5 +15,7 @@ void addGraphVerb(CLI::App &app, int &exitStatus);
 void addRunVerb(CLI::App &app, int &exitStatus);
 void addCompareVerb(CLI::App &app, int &exitStatus);
 void addExportVerb(CLI::App &app, int &exitStatus);
+void addVerifyVerb(CLI::App &app, int &exitStatus);
+void addGradcheckVerb(CLI::App &app, int &exitStatus);
 
 } // namespace tpscope::cli

@@ -39,15 +39,24 @@ void GradientHooks::loaded(const ShardedModel &model) {
                 site.parameters.emplace_back(name, parameter->tensor);
                 if (m_mode != HookMode::TensorGrad || !parameter->tensor.requires_grad())
                     continue;
-                parameter->tensor.register_hook([this, name](const at::Tensor &gradient) {
-                    // A copy: the incoming tensor may be somebody else's gradient as well.
-                    at::Tensor sum = gradient.clone(at::MemoryFormat::Contiguous);
-                    reduce(name, sum);
-                    return sum;
-                });
+                sumIncoming(name, parameter->tensor);
                 m_onRegister(site.site.module);
             }
     }
+}
+
+void GradientHooks::sumByItself(const LocalParameter &parameter) {
+    if (m_group && parameter.tensor.requires_grad())
+        sumIncoming(parameter.name, parameter.tensor);
+}
+
+void GradientHooks::sumIncoming(const std::string &name, const at::Tensor &parameter) {
+    parameter.register_hook([this, name](const at::Tensor &gradient) {
+        // A copy: the incoming tensor may be somebody else's gradient as well.
+        at::Tensor sum = gradient.clone(at::MemoryFormat::Contiguous);
+        reduce(name, sum);
+        return sum;
+    });
 }
 
 at::Tensor GradientHooks::enter(ModuleIndex module, const at::Tensor &input) {

@@ -31,6 +31,10 @@ public:
     // The parameters now stand; those that train require a gradient by now.
     void loaded(const ShardedModel &model);
 
+    // A parameter that upstream holds as a DTensor on every rank and computes with as one: its gradient is summed over the
+    // ranks by DTensor itself, whatever the mode.
+    void sumByItself(const LocalParameter &parameter);
+
     // The two edges of a hooked module's forward; called under whatever gradient mode the forward runs in.
     at::Tensor enter(ModuleIndex module, const at::Tensor &input);
     at::Tensor leave(ModuleIndex module, const at::Tensor &output);
@@ -49,6 +53,7 @@ private:
     };
 
     void reduce(const std::string &name, at::Tensor &gradient);
+    void sumIncoming(const std::string &name, const at::Tensor &parameter);
     void reduceAccumulated(Site &site);
     Site *find(ModuleIndex module);
 

@@ -100,6 +100,8 @@ void Inference::step(std::size_t index, std::int32_t token) {
             count.bytes += event.bytes;
         }
     }
+    if (m_observer)
+        m_observer(instruction, m_execution);
     if (m_keepsBuffers)
         return;
     m_execution.scratch[index] = {};

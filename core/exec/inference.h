@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <span>
 
@@ -34,6 +35,10 @@ public:
     // operands' shapes where a kernel fails.
     const at::Tensor &run(std::span<const std::int64_t> ids, KvCache &cache, bool allLogits, std::int32_t token);
 
+    // Called after each instruction, while its operands and results still stand. Not for what is timed.
+    using Observer = std::function<void(const Instruction &, Execution &)>;
+    void observe(Observer observer) { m_observer = std::move(observer); }
+
     // Of the last call: one entry a kind, counted at the edges of modules as transformers' styles exchange.
     const std::map<std::string, CollectiveCount> &collectives() const { return m_collectives; }
 
@@ -54,6 +59,7 @@ private:
     std::map<std::string, CollectiveCount> m_collectives;
     CollectiveCount *m_reduces = nullptr;
     CollectiveCount *m_gathers = nullptr;
+    Observer m_observer;
 };
 
 } // namespace tpscope

@@ -2,6 +2,7 @@
 #include "exec/processgroup.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -61,6 +62,7 @@ struct ProcessGroup::Impl {
     Buffers &buffersOf(int size, std::int64_t elements, at::ScalarType type) {
         Buffers &found = buffers[{elements, type}];
         if (found.of.empty()) {
+            const c10::InferenceMode normal(false); // they outlive whatever mode the first exchange was in
             found.own = at::zeros({elements}, at::dtype(type));
             found.all = at::empty({size * elements}, at::dtype(type));
             found.of = found.all.view({size, elements}).unbind(0);
@@ -112,13 +114,22 @@ std::unique_ptr<ProcessGroup> ProcessGroup::meet(Meeting &meeting, const Place &
     return std::unique_ptr<ProcessGroup>(new ProcessGroup(place, std::move(impl)));
 }
 
+void ProcessGroup::waits(bool now) const {
+    if (!m_place.status)
+        return;
+    m_place.status->inCollective.store(now ? 1 : 0, std::memory_order_relaxed);
+    m_place.status->beat.fetch_add(1, std::memory_order_relaxed);
+}
+
 void ProcessGroup::allReduce(at::Tensor &tensor) {
     if (m_place.size == 1)
         return;
     Impl &impl = *m_impl;
+    waits(true);
     if (m_place.collectives == Collectives::Gloo) {
         impl.one[0] = tensor;
         impl.group->allreduce(impl.one)->wait();
+        waits(false);
         return;
     }
     const at::Tensor flat = tensor.view({-1});
@@ -130,6 +141,7 @@ void ProcessGroup::allReduce(at::Tensor &tensor) {
         if (rank != m_place.rank)
             impl.send(flat, rank);
     impl.finish();
+    waits(false);
     if (m_place.size == 2) { // a sum of two has one order
         flat.add_(buffers[static_cast<std::size_t>(1 - m_place.rank)]);
         return;
@@ -152,12 +164,14 @@ void ProcessGroup::allGatherLast(const at::Tensor &local, at::Tensor &full) {
     const std::int64_t chunk = chunkOf(width, m_place.size, Rank(0)).size(); // the longest
     Impl::Buffers &buffers = impl.buffersOf(m_place.size, rows * chunk, local.scalar_type());
     buffers.own.narrow(0, 0, local.numel()).copy_(local.reshape({-1}));
+    waits(true);
     if (m_place.collectives == Collectives::Gloo) {
         // Gloo's all-gather takes equal sizes: short chunks travel padded.
         impl.group->_allgather_base(buffers.all, buffers.own)->wait();
     } else {
         exchangeParts(buffers.own, width, rows);
     }
+    waits(false);
     const at::Tensor columns = full.view({rows, width});
     for (int rank = 0; rank < m_place.size; ++rank) {
         const Interval held = chunkOf(width, m_place.size, Rank(rank));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "run/rankchannel.h"
 #include "run/runconfig.h"
 
 namespace at {
@@ -23,6 +24,8 @@ public:
         int size = 1;
         Collectives collectives = Collectives::Gloo;
         std::chrono::milliseconds timeout{600'000}; // of one exchange
+        // Where it says that it waits for the other ranks; left so when an exchange fails. Outlives the group.
+        RankStatus *status = nullptr;
     };
 
     // Meets at host:port through a TCPStore that rank 0 hosts. listener: a socket that listens there already, for rank 0
@@ -53,6 +56,7 @@ public:
 private:
     struct Impl;
     ProcessGroup(Place place, std::unique_ptr<Impl> impl);
+    void waits(bool now) const;
     void exchangeParts(const at::Tensor &own, std::int64_t width, std::int64_t rows);
     Place m_place;
     std::unique_ptr<Impl> m_impl;

@@ -16,26 +16,17 @@
 #include "base/resources.h"
 #include "exec/decode.h"
 #include "exec/gradienthooks.h"
+#include "exec/oraclejob.h"
 #include "exec/rankoutlet.h"
+#include "exec/ranksubject.h"
 #include "model/safetensors.h"
+#include "run/oraclemessages.h"
 #include "run/rankrequest.h"
 
 namespace tpscope {
 namespace {
 
 using nlohmann::json;
-
-// What ends a rank early.
-struct Stopped {
-    Error error;
-    bool secondary = false; // only noticed that another rank is gone
-};
-
-template <typename T> T valueOf(Result<T> result) {
-    if (!result)
-        throw Stopped{result.error()};
-    return std::move(*result);
-}
 
 int numberFrom(const char *variable, int low, int high) {
     const char *text = std::getenv(variable);
@@ -61,40 +52,18 @@ void dieWithParent() {
         std::_Exit(3);
 }
 
-struct Subject {
-    ModelSource source;
-    ModelDescription model;
-    ResolvedPlan plan;
-};
-
-Subject openSubject(const RunConfig &config) {
-    ModelSource source = valueOf(findModel(config.modelArgument));
-    ModelDescription model =
-        valueOf(describe(valueOf(ModelConfig::load(source.configPath.string())), config.upstream));
-    PlanChoice choice;
-    if (!config.planText.empty()) {
-        choice.kind = PlanChoice::Kind::Document;
-        choice.document = valueOf(parsePlan(config.planText, config.planArgument));
-    } else {
-        choice = valueOf(PlanChoice::parse(config.planArgument));
-    }
-    auto builtin = loadBuiltinPlan(model.modelType);
-    if (!builtin && builtin.error().code != ErrorCode::NotFound)
-        throw Stopped{builtin.error()};
-    ResolvedPlan plan = resolvePlan(model, choice, builtin ? &*builtin : nullptr, config.tp);
-    return {std::move(source), std::move(model), std::move(plan)};
-}
-
 class Worker {
 public:
     Worker(RankOutlet &outlet, int rank, int size) : m_outlet(outlet), m_page(outlet.page()), m_rank(rank), m_size(size) {}
 
     void run(const RunConfig &config);
+    void check(const OracleRequest &request);
 
 private:
+    RankSubject begin(const RunConfig &config);
     void enter(RankPhase phase, const std::string &message = {}, double fraction = -1.0);
     std::unique_ptr<ProcessGroup> meet(const RunConfig &config);
-    ShardedModel load(const RunConfig &config, const Subject &subject, const ShardLayout &layout,
+    ShardedModel load(const RunConfig &config, const RankSubject &subject, const ShardLayout &layout,
                       const InstructionList &list);
     void report(const RunConfig &config, const ExecutionModel &execution, const DecodeResult &result, int hooks);
     void writeLogits(const RunConfig &config, const KeptLogits &logits) const;
@@ -124,12 +93,12 @@ std::unique_ptr<ProcessGroup> Worker::meet(const RunConfig &config) {
     enter(RankPhase::Rendezvous, std::to_string(m_size) + " ranks meet");
     m_page.status().inCollective.store(1, std::memory_order_relaxed);
     auto group = ProcessGroup::meet(host ? host : "127.0.0.1", static_cast<std::uint16_t>(port), m_outlet.listener(),
-                                    {m_rank, m_size, config.collectives, config.timeout});
+                                    {m_rank, m_size, config.collectives, config.timeout, &m_page.status()});
     m_page.status().inCollective.store(0, std::memory_order_relaxed);
     return group;
 }
 
-ShardedModel Worker::load(const RunConfig &config, const Subject &subject, const ShardLayout &layout,
+ShardedModel Worker::load(const RunConfig &config, const RankSubject &subject, const ShardLayout &layout,
                           const InstructionList &list) {
     enter(RankPhase::Load, "each rank loads its shard");
     const std::int64_t start = m_clock.now();
@@ -166,14 +135,31 @@ void Worker::noteHook(ModuleIndex module) {
     m_page.push(event);
 }
 
-void Worker::run(const RunConfig &config) {
+RankSubject Worker::begin(const RunConfig &config) {
     at::set_num_threads(config.threads);
     at::set_num_interop_threads(1);
     enter(RankPhase::Describe);
     if (config.tp != m_size)
         throw Stopped{{ErrorCode::Usage, "WORLD_SIZE is " + std::to_string(m_size) + ", but the request asks for tp " +
                                              std::to_string(config.tp), {}}};
-    const Subject subject = openSubject(config);
+    return RankSubject::open(config);
+}
+
+void Worker::check(const OracleRequest &request) {
+    const RankSubject subject = begin(request.config);
+    const std::unique_ptr<ProcessGroup> group = meet(request.config);
+    const auto say = [this](RankPhase phase, const std::string &message) { enter(phase, message); };
+    runOracleJob({request, subject, group.get(), m_rank, m_outlet, m_clock, say});
+    if (m_rank == 0)
+        m_outlet.send({{"type", oracle::environmentMessage},
+                       {"versions", {{"torch", TORCH_VERSION}, {"gloo", "as in torch " TORCH_VERSION}}}});
+    if (group)
+        group->any(false); // the store lives with rank 0: nobody leaves before everybody is through
+    enter(RankPhase::Done);
+}
+
+void Worker::run(const RunConfig &config) {
+    const RankSubject subject = begin(config);
     const ShardLayout layout = shardLayout(subject.model, subject.plan);
     const InstructionList list = valueOf(lower(subject.model, subject.plan, layout));
     const std::unique_ptr<ProcessGroup> group = meet(config);
@@ -256,16 +242,16 @@ void Worker::report(const RunConfig &config, const ExecutionModel &execution, co
     m_outlet.send(message);
 }
 
-RunConfig requestOf(RankOutlet &outlet) {
+json requestOf(RankOutlet &outlet) {
     if (outlet.hasLauncher())
-        return valueOf(requestFromJson(valueOf(outlet.request())));
+        return valueOf(outlet.request());
     const char *path = std::getenv("TPSCOPE_REQUEST");
     if (!path)
         throw Stopped{{ErrorCode::Usage, "TPSCOPE_REQUEST names no request file and no launcher started this rank", {}}};
-    const json request = json::parse(valueOf(readFile(path)), nullptr, false);
+    json request = json::parse(valueOf(readFile(path)), nullptr, false);
     if (!request.is_object())
         throw Stopped{{ErrorCode::BadInput, "expected a JSON object", Location{path}}};
-    return valueOf(requestFromJson(request));
+    return request;
 }
 
 } // namespace
@@ -279,7 +265,11 @@ int runRank() {
         const int size = numberFrom("WORLD_SIZE", 1, 1 << 16);
         const int rank = numberFrom("RANK", 0, size - 1);
         outlet.emplace(valueOf(RankOutlet::open(rank)));
-        Worker(*outlet, rank, size).run(requestOf(*outlet));
+        const json request = requestOf(*outlet);
+        if (const auto asked = valueOf(oracleRequestFromJson(request)))
+            Worker(*outlet, rank, size).check(*asked);
+        else
+            Worker(*outlet, rank, size).run(valueOf(requestFromJson(request)));
         outlet->send({{"type", "done"}});
         return 0;
     } catch (const Stopped &stopped) {

@@ -42,11 +42,13 @@ struct StepFailed {
     std::string message;
 };
 
-at::Tensor forward(const ExecutionModel &model, GradientHooks &hooks, const at::Tensor &ids) {
+at::Tensor forward(const ExecutionModel &model, GradientHooks &hooks, const at::Tensor &ids,
+                   const TrainingRequest &request) {
     TrainingForward state{model, hooks, ids.size(1), {}};
     state.slots.resize(static_cast<std::size_t>(model.list.slotCount));
     state.slot(model.list.ids) = ids;
     for (const Instruction &instruction : model.list.instructions) {
+        request.onModule(instruction.module);
         try {
             trainingKernelOf(instruction)(instruction, state);
         } catch (const std::exception &error) {
@@ -82,12 +84,25 @@ LocalGradient gradientOf(const LocalParameter &parameter, const GradientHooks &h
     return out;
 }
 
+// Styles that hold a module's parameters as replicated DTensors.
+std::vector<std::string> summedByDTensor(const ModelDescription &model, const ResolvedPlan &plan) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < model.tree.modules.size() && plan.tp > 1; ++i) {
+        const ParallelStyle *style = plan.styleOfModule(ModuleIndex(i));
+        const Module &module = model.tree.modules[i];
+        if (style && style->tokenShards)
+            for (const Parameter &parameter : module.parameters)
+                names.push_back(module.name.empty() ? parameter.name : module.name + "." + parameter.name);
+    }
+    return names;
+}
+
 TrainingResult steps(const ExecutionModel &model, GradientHooks &hooks, const TrainingRequest &request) {
     TrainingResult result;
     result.hooks.afterLoad = hooks.registered();
     const at::Tensor ids = idsTensor(request.ids);
     for (int step = 0; step < request.microSteps; ++step) {
-        const at::Tensor loss = lossOf(forward(model, hooks, ids), ids);
+        const at::Tensor loss = lossOf(forward(model, hooks, ids, request), ids);
         if (step == 0)
             result.hooks.afterFirstForward = hooks.registered();
         backward(loss);
@@ -114,6 +129,9 @@ Result<TrainingResult> trainRank(const ModelDescription &model, const ResolvedPl
     for (const LocalParameter &parameter : shards->parameters())
         at::Tensor(parameter.tensor).requires_grad_(trains(parameter.name, request.trainable));
     hooks.loaded(*shards);
+    for (const std::string &parameter : summedByDTensor(model, plan))
+        if (const LocalParameter *local = shards->find(parameter))
+            hooks.sumByItself(*local);
     const auto execution = ExecutionModel::make(model, *list, *shards, group, request.attention);
     if (!execution)
         return tl::unexpected(execution.error());

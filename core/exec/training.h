@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct TrainingRequest {
     std::vector<std::string> trainable;         // patterns of parameters ("*" any text) that train; empty: all
     HookMode hooks = HookMode::PostAccumulateGrad;
     std::string attention;                      // "" the model's default
+    std::function<void(ModuleIndex)> onModule = [](ModuleIndex) {}; // before each instruction of a forward
 };
 
 // Hooks that were really there at these moments.

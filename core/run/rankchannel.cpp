@@ -85,8 +85,8 @@ Result<std::optional<nlohmann::json>> FrameReader::next() {
 }
 
 std::string_view name(RankPhase phase) {
-    constexpr std::array<std::string_view, 9> names{"start", "describe", "rendezvous", "load",  "hooks",
-                                                    "prefill", "decode", "report",     "done"};
+    constexpr std::array<std::string_view, 10> names{"start",   "describe", "rendezvous", "load", "hooks",
+                                                     "prefill", "decode",   "report",     "done", "train"};
     const auto index = static_cast<std::size_t>(phase);
     return index < names.size() ? names[index] : "?";
 }

@@ -37,7 +37,7 @@ private:
 };
 
 // --- board ----------------------------------------------------------------------------------------------------------
-enum class RankPhase : std::int32_t { Start, Describe, Rendezvous, Load, Hooks, Prefill, Decode, Report, Done };
+enum class RankPhase : std::int32_t { Start, Describe, Rendezvous, Load, Hooks, Prefill, Decode, Report, Done, Train };
 std::string_view name(RankPhase phase); // "start", "describe", "rendezvous", ...
 
 // Where a rank is. Written by the rank alone, with relaxed atomics.

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "run/oracle.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "run/launcher.h"
+#include "run/oraclemessages.h"
+#include "run/rankrequest.h"
+
+namespace tpscope {
+namespace {
+
+using nlohmann::json;
+
+Result<void> checkPrompts(const RunConfig &config, std::int64_t vocabulary) {
+    if (config.inputIds.empty() || config.inputIds.front().empty())
+        return fail(ErrorCode::Usage, "a comparison needs a prompt of at least one token id");
+    for (const auto &prompt : config.inputIds)
+        for (const std::int64_t id : prompt)
+            if (prompt.size() != config.inputIds.front().size() || id < 0 || id >= vocabulary)
+                return fail(ErrorCode::Usage, "prompts must be equally long, of ids below " +
+                                                  std::to_string(vocabulary));
+    return {};
+}
+
+// Keeps what the ranks say.
+class Collector : public RankListener {
+public:
+    Collector(const ModelDescription &model, EventSink &sink) : m_model(model), m_sink(sink) {}
+
+    void message(int rank, const json &message) override {
+        const std::string &type = message["type"].get_ref<const std::string &>();
+        if (type == "progress" && rank == 0)
+            m_sink.progress({message.value("phase", ""), message.value("message", ""), message.value("fraction", -1.0)});
+        else if (type == oracle::failureMessage && (m_failure.is_null() || m_failure.value("secondary", false)))
+            m_failure = message; // what a rank says because another one is gone is worth less
+        else if (type == oracle::logitsMessage && rank == 0)
+            m_logits = message;
+        else if (type == oracle::gradientsMessage && rank == 0)
+            m_gradients = message;
+        else if (type == oracle::environmentMessage && rank == 0)
+            m_environment = message;
+    }
+    void events(int rank, const std::vector<Event> &batch) override { m_sink.events(rank, batch); }
+    std::string moduleName(int module) const override {
+        const auto index = static_cast<std::size_t>(module);
+        if (index >= m_model.tree.modules.size())
+            return "?";
+        const Module &found = m_model.tree.modules[index];
+        return found.name.empty() ? found.className : found.name;
+    }
+
+    bool failed() const { return !m_failure.is_null(); }
+    OracleReport report(const OracleRequest &request) const; // throws json::exception
+
+private:
+    void judge(OracleReport &report, const OracleRequest &request) const;
+
+    const ModelDescription &m_model;
+    EventSink &m_sink;
+    json m_failure;
+    json m_logits;
+    json m_gradients;
+    json m_environment;
+};
+
+OracleReport Collector::report(const OracleRequest &request) const {
+    OracleReport report;
+    report.environment = currentEnvironment();
+    report.environment.seed = request.config.seed;
+    report.environment.threads = request.config.threads;
+    report.attention = request.config.attention.empty() ? m_model.attention : request.config.attention;
+    report.dtype = torchName(m_model.dtype);
+    if (m_environment.is_object())
+        for (const auto &[name, version] : m_environment.at("versions").items())
+            report.environment.versions[name] = version.get<std::string>();
+    if (m_logits.is_object())
+        oracle::readLogits(m_logits, report);
+    if (m_gradients.is_object()) {
+        std::vector<GradientFacts> facts;
+        for (const json &row : m_gradients.at("parameters"))
+            facts.push_back(gradientFactsFromJson(row));
+        report.gradients = judgeGradients(facts, request.microSteps, m_model.dtype);
+        m_gradients.at("losses").get_to(report.gradients->losses);
+        m_gradients.at("true_loss").get_to(report.gradients->trueLoss);
+    }
+    if (failed()) {
+        m_failure.at("stage").get_to(report.failedStage);
+        m_failure.at("message").get_to(report.failure);
+    }
+    judge(report, request);
+    return report;
+}
+
+void Collector::judge(OracleReport &report, const OracleRequest &request) const {
+    using Verdict = OracleReport::Verdict;
+    const bool logitsRight = !request.logits || (report.logits && report.logits->right());
+    if (failed())
+        // A step of training that raises is a matter of gradients where the logits are right.
+        report.verdict = report.failedStage == oracle::trainingStage && logitsRight ? Verdict::WrongGradients
+                                                                                     : Verdict::Failed;
+    else if (!logitsRight)
+        report.verdict = Verdict::WrongLogits;
+    else if (report.gradients && !report.gradients->exact())
+        report.verdict = Verdict::WrongGradients;
+    else
+        report.verdict = Verdict::Right;
+}
+
+} // namespace
+
+std::string_view name(OracleReport::Verdict verdict) {
+    switch (verdict) {
+    case OracleReport::Verdict::Right: return "right";
+    case OracleReport::Verdict::WrongLogits: return "wrong-logits";
+    case OracleReport::Verdict::WrongGradients: return "wrong-gradients";
+    case OracleReport::Verdict::Failed: return "failed";
+    }
+    return "?";
+}
+
+Result<OracleReport> runOracle(const RunInput &input, const OracleRequest &request, EventSink &sink,
+                               std::stop_token stop, const std::filesystem::path &program) {
+    const RunConfig &config = request.config;
+    if (!input.model.flowKnown())
+        return fail(ErrorCode::Unsupported, "the forward of " + input.model.modelType +
+                                                " is not described, so it cannot be run natively");
+    if (const auto checked = checkPrompts(config, input.model.dims.vocab); !checked)
+        return tl::unexpected(checked.error());
+    LaunchOptions options;
+    options.program = program;
+    options.ranks = config.tp;
+    options.threads = config.threads;
+    options.port = config.port;
+    options.timeout = config.timeout;
+    Collector collector(input.model, sink);
+    const auto ended = launchRanks(options, requestToJson(request), collector, stop);
+    if (!ended && (!collector.failed() || ended.error().code == ErrorCode::Cancelled))
+        return tl::unexpected(ended.error());
+    try {
+        OracleReport report = collector.report(request);
+        if (!collector.failed() && ((request.logits && !report.logits) ||
+                                    (request.gradients && !report.gradients && (!report.logits || report.logits->right()))))
+            return fail(ErrorCode::RunFailed, "the ranks ended without a result");
+        return report;
+    } catch (const json::exception &error) {
+        return fail(ErrorCode::RunFailed, std::string("a rank sent an unreadable result: ") + error.what());
+    }
+}
+
+} // namespace tpscope

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <cmath>
+
+#include "run/oraclemessages.h"
+#include "run/rankrequest.h"
+
+namespace tpscope {
+namespace {
+
+using nlohmann::json;
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+template <typename T> json orNull(const std::optional<T> &value) { return value ? json(*value) : json(nullptr); }
+
+json toJson(const Environment &environment) {
+    return {{"machine", environment.machine}, {"versions", environment.versions}, {"seed", environment.seed},
+            {"threads", environment.threads}, {"date", environment.date}};
+}
+
+// Both values, or both shapes where values cannot be compared.
+json toJson(const Divergence &divergence) {
+    return {{"name", divergence.module},
+            {"operation", divergence.operation},
+            {"rank", divergence.rank},
+            {"expected", divergence.expected ? number(*divergence.expected) : json(divergence.expectedShape)},
+            {"found", divergence.found ? number(*divergence.found) : json(divergence.foundShape)},
+            {"index", divergence.index},
+            {"expected_shape", divergence.expectedShape},
+            {"found_shape", divergence.foundShape}};
+}
+
+json parametersOf(const GradientReport &report) {
+    json rows = json::array();
+    for (const ParameterGradient &parameter : report.parameters)
+        rows.push_back(toJson(parameter));
+    return rows;
+}
+
+json gradientsOf(const GradientReport &report) {
+    return {{"verdict", report.exact() ? "exact" : "wrong"},
+            {"tolerance", report.tolerance},
+            {"gradient_norm", {{"reported", number(report.reportedNorm)}, {"true", number(report.trueNorm)}}},
+            {"loss", {{"reported", report.losses.empty() ? json(nullptr) : number(report.losses.front())},
+                      {"true", number(report.trueLoss)}}},
+            {"parameters", parametersOf(report)}};
+}
+
+json contextOf(const OracleReport &report, const OracleRequest &request) {
+    json out{{"model", request.config.modelArgument},
+             {"plan", request.config.planArgument},
+             {"tp", request.config.tp},
+             {"hooks", name(request.config.hooks)},
+             {"micro_steps", request.microSteps},
+             {"trainable", request.trainable},
+             {"backend", name(request.config.backend)},
+             // A plan refused at load is not run: that verdict is lint's.
+             {"source", report.failedStage == oracle::loadStage ? name(Source::Predicted) : name(Source::Measured)},
+             {"attention", report.attention},
+             {"dtype", report.dtype},
+             {"environment", toJson(report.environment)}};
+    if (!report.failure.empty())
+        out["error"] = {{"stage", report.failedStage}, {"message", report.failure}};
+    else
+        out["error"] = nullptr;
+    return out;
+}
+
+} // namespace
+
+json requestToJson(const OracleRequest &request) {
+    json out = requestToJson(request.config);
+    out["oracle"] = {{"logits", request.logits},
+                     {"gradients", request.gradients},
+                     {"decode_steps", request.decodeSteps},
+                     {"micro_steps", request.microSteps},
+                     {"trainable", request.trainable}};
+    return out;
+}
+
+Result<std::optional<OracleRequest>> oracleRequestFromJson(const json &json) {
+    const auto found = json.find("oracle");
+    if (found == json.end())
+        return std::nullopt;
+    auto config = requestFromJson(json);
+    if (!config)
+        return tl::unexpected(config.error());
+    OracleRequest request;
+    request.config = std::move(*config);
+    try {
+        found->at("logits").get_to(request.logits);
+        found->at("gradients").get_to(request.gradients);
+        found->at("decode_steps").get_to(request.decodeSteps);
+        found->at("micro_steps").get_to(request.microSteps);
+        found->at("trainable").get_to(request.trainable);
+    } catch (const nlohmann::json::exception &error) {
+        return fail(ErrorCode::BadInput, std::string("the request's \"oracle\": ") + error.what());
+    }
+    if (request.decodeSteps < 0 || request.decodeSteps > 4096 || request.microSteps < 1 || request.microSteps > 4096)
+        return fail(ErrorCode::BadInput, "the request's \"oracle\": decode_steps 0 to 4096, micro_steps 1 to 4096");
+    return request;
+}
+
+json toJson(const OracleReport &report, const OracleRequest &request) {
+    json out = contextOf(report, request);
+    out["verdict"] = name(report.verdict);
+    out["max_abs_logit_error"] =
+        report.logits && !report.logits->shapesDiffer ? number(report.logits->maxAbsError) : json(nullptr);
+    out["first_diverging_module"] = report.divergence ? toJson(*report.divergence) : json(nullptr);
+    if (report.logits)
+        out["logits"] = {{"right", report.logits->right()},
+                         {"tolerance", report.logits->tolerance},
+                         {"decode_steps", request.decodeSteps},
+                         {"first_wrong_step", orNull(report.logits->wrongStep)},
+                         {"expected_shape", report.logits->expectedShape},
+                         {"found_shape", report.logits->foundShape}};
+    else
+        out["logits"] = nullptr;
+    out["gradients"] = report.gradients ? gradientsOf(*report.gradients) : json(nullptr);
+    return out;
+}
+
+json gradientsToJson(const OracleReport &report, const OracleRequest &request) {
+    json out = contextOf(report, request);
+    const GradientReport none;
+    out.update(gradientsOf(report.gradients ? *report.gradients : none));
+    if (!report.gradients) {
+        out["gradient_norm"] = nullptr;
+        out["verdict"] = "wrong"; // a step that raises gives no gradient
+    }
+    return out;
+}
+
+namespace oracle {
+
+json logitsToJson(const LogitComparison &logits, const std::optional<Divergence> &divergence) {
+    json out{{"type", logitsMessage},
+             {"max_abs_error", logits.maxAbsError},
+             {"tolerance", logits.tolerance},
+             {"wrong_step", orNull(logits.wrongStep)},
+             {"shapes_differ", logits.shapesDiffer},
+             {"expected_shape", logits.expectedShape},
+             {"found_shape", logits.foundShape},
+             {"divergence", nullptr}};
+    if (divergence)
+        out["divergence"] = {{"module", divergence->module},
+                             {"operation", divergence->operation},
+                             {"rank", divergence->rank},
+                             {"expected", orNull(divergence->expected)},
+                             {"found", orNull(divergence->found)},
+                             {"index", divergence->index},
+                             {"expected_shape", divergence->expectedShape},
+                             {"found_shape", divergence->foundShape}};
+    return out;
+}
+
+void readLogits(const json &message, OracleReport &report) {
+    LogitComparison &logits = report.logits.emplace();
+    message.at("max_abs_error").get_to(logits.maxAbsError);
+    message.at("tolerance").get_to(logits.tolerance);
+    if (const json &step = message.at("wrong_step"); !step.is_null())
+        logits.wrongStep = step.get<int>();
+    message.at("shapes_differ").get_to(logits.shapesDiffer);
+    message.at("expected_shape").get_to(logits.expectedShape);
+    message.at("found_shape").get_to(logits.foundShape);
+    const json &from = message.at("divergence");
+    if (from.is_null())
+        return;
+    Divergence &divergence = report.divergence.emplace();
+    from.at("module").get_to(divergence.module);
+    from.at("operation").get_to(divergence.operation);
+    from.at("rank").get_to(divergence.rank);
+    if (!from.at("expected").is_null()) {
+        divergence.expected = from.at("expected").get<double>();
+        divergence.found = from.at("found").get<double>();
+    }
+    from.at("index").get_to(divergence.index);
+    from.at("expected_shape").get_to(divergence.expectedShape);
+    from.at("found_shape").get_to(divergence.foundShape);
+}
+
+} // namespace oracle
+} // namespace tpscope
