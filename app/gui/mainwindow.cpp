@@ -6,6 +6,7 @@
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QLabel>
+#include <QMessageBox>
 #include <QMimeData>
 #include <QScrollArea>
 #include <QSettings>
@@ -137,8 +138,7 @@ void MainWindow::connectParts() {
     });
     connect(&m_workbench, &PlanWorkbench::failed, this, [this](const QString &text) {
         m_modelBox->setCurrentText(m_workbench.modelArgument());
-        say(text);
-        emit problem(text);
+        complain(text);
     });
     connect(m_model, &ModelView::styleChosen, m_plan, &PlanView::setStyle);
     connect(m_plan, &PlanView::hinted, this, [this](const QString &text) { say(text, false); });
@@ -244,6 +244,20 @@ void MainWindow::say(const QString &text, bool log) {
     statusBar()->showMessage(text.section(QLatin1Char('\n'), 0, 0), messageMs);
     if (log)
         m_log->say(text);
+}
+
+// What the user asked for did not happen: said where they look, without a dialog that blocks.
+void MainWindow::complain(const QString &text) {
+    say(text);
+    emit problem(text);
+    if (m_centre->currentWidget() == m_tabs) {
+        m_tabs->setCurrentWidget(m_plan);
+        m_plan->showMessage(text, {{tr("OK"), {}}});
+        return;
+    }
+    auto *box = new QMessageBox(QMessageBox::Warning, tr("TPScope"), text, QMessageBox::Ok, this);
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    box->open();
 }
 
 void MainWindow::setTheme(ThemeKind kind) {

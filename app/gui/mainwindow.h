@@ -87,6 +87,7 @@ private:
     void updateTitle();
     void refreshTheme();
     void say(const QString &text, bool log = true);
+    void complain(const QString &text);
 
     // mainwindowactions.cpp: menus and tool bar
     QAction *add(const QString &name, const QString &icon, const QString &text, const QKeySequence &keys,

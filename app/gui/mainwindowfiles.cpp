@@ -121,8 +121,7 @@ void MainWindow::openPlan(const QString &path) {
         return;
     QByteArray text;
     if (const QString wrong = m_file.load(path, text); !wrong.isEmpty()) {
-        say(wrong);
-        emit problem(wrong);
+        complain(wrong);
         return;
     }
     const auto document = parsePlan(text.toStdString(), path.toStdString());
@@ -189,8 +188,7 @@ void MainWindow::openComparison(const QString &path) {
                 return;
             if (!loaded) {
                 const QString text = QString::fromStdString(loaded.error().text());
-                say(text);
-                emit problem(text);
+                complain(text);
                 return;
             }
             RunEntry entry;

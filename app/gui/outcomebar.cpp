@@ -62,10 +62,12 @@ void OutcomeBar::show(const PlanAnalysis *analysis) {
     if (!analysis)
         return;
     const Meaning meaning = meaningOf(*analysis);
-    const QString word =
-        analysis->unreadable ? tr("cannot be read") : QString::fromStdString(std::string(name(analysis->lint.outcome)));
-    m_outcome->setText(tr("<b style='color:%1'>%2</b> outcome: <b>%3</b> by rule")
-                           .arg(Theme::color(meaning).name(), Theme::mark(meaning), word));
+    const QString mark =
+        QStringLiteral("<b style='color:%1'>%2</b> ").arg(Theme::color(meaning).name(), Theme::mark(meaning));
+    m_outcome->setText(analysis->unreadable
+                           ? mark + tr("the plan cannot be read")
+                           : mark + tr("outcome: <b>%1</b> by rule")
+                                        .arg(QString::fromStdString(std::string(name(analysis->lint.outcome)))));
     m_outcome->setToolTip(outcomeText(*analysis));
     if (analysis->unreadable)
         return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "editor/plandecorations.h"
 
-#include <QCoreApplication>
+#include <QApplication>
 #include <QFontMetrics>
 #include <QPainter>
 #include <Qsci/qscilexer.h>
@@ -60,7 +60,7 @@ QColor tint(Severity severity, const QColor &base) {
 
 void PlanDecorations::defineStyles() {
     const QFont font = m_editor.lexer() ? m_editor.lexer()->defaultFont() : m_editor.font();
-    const QPalette palette = m_editor.palette();
+    const QPalette palette = QApplication::palette();
     for (std::size_t i = 0; i < std::size(severities); ++i) {
         const int indicator = firstIndicator + static_cast<int>(i);
         const QColor color = Theme::color(meaningOf(severities[i]));

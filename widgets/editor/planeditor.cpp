@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "editor/planeditor.h"
 
+#include <QApplication>
 #include <QDragEnterEvent>
 #include <QFontDatabase>
 #include <QHelpEvent>
@@ -88,7 +89,7 @@ void PlanEditor::setUpKeys() {
 
 void PlanEditor::applyTheme() {
     const QFont font = editorFont();
-    const QPalette colors = palette();
+    const QPalette colors = QApplication::palette(); // the widget's own follows later
     const bool dark = Theme::isDark();
     m_lexer->setDefaultFont(font);
     m_lexer->setFont(font);

@@ -14,7 +14,7 @@ constexpr int longestKey = 48; // a list is as wide as its longest line
 
 // One line of the list: what is inserted, then what it means.
 QString listLine(const Completion &completion, int width) {
-    return completion.text.leftJustified(width) + QStringLiteral("   ") + completion.about.left(90);
+    return completion.text.leftJustified(width) + QStringLiteral("   ") + completion.about.left(72);
 }
 
 } // namespace

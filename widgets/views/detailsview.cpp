@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/detailsview.h"
 
+#include <QApplication>
 #include <algorithm>
 
 #include "base/text.h"
@@ -151,14 +152,16 @@ DetailsView::DetailsView(PlanWorkbench *workbench, Selection *selection, QWidget
 }
 
 void DetailsView::refresh() {
-    const auto analysis = m_workbench->analysis();
-    if (!analysis || analysis->unreadable)
+    if (const auto newest = m_workbench->analysis(); newest && !newest->unreadable)
+        m_shown = newest;
+    const auto analysis = m_shown;
+    if (!analysis)
         return;
     const auto index = m_selection->module().isEmpty()
                            ? std::optional<ModuleIndex>()
                            : moduleByName(analysis->workspace->model.tree, m_selection->module());
     const QString text = index ? moduleHtml(*analysis, *index) : planHtml(*analysis);
-    setHtml(QStringLiteral("<body style='color:%1'>%2</body>").arg(palette().color(QPalette::Text).name(), text));
+    setHtml(QStringLiteral("<body style='color:%1'>%2</body>").arg(QApplication::palette().color(QPalette::Text).name(), text));
 }
 
 } // namespace tpscope

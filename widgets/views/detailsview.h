@@ -2,6 +2,9 @@
 #pragma once
 
 #include <QTextBrowser>
+#include <memory>
+
+#include "session/workspace.h"
 
 namespace tpscope {
 
@@ -21,6 +24,7 @@ public:
 private:
     PlanWorkbench *m_workbench;
     Selection *m_selection;
+    std::shared_ptr<const PlanAnalysis> m_shown; // the last one that could be read
 };
 
 } // namespace tpscope

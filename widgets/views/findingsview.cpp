@@ -82,6 +82,9 @@ void FindingsView::showAnalysis() {
     if (analysis && m_model->rowCount() == 0)
         summary = tr("%1 Nothing found: outcome %2, by rule; nothing was executed.")
                       .arg(Theme::mark(Meaning::Good), outcomeText(*analysis));
+    else if (analysis && analysis->unreadable)
+        summary = tr("%1 The plan cannot be read; the model shows the last plan that could.")
+                      .arg(Theme::mark(Meaning::Error));
     else if (analysis)
         summary = tr("Outcome %1, by rule. Click to go there; double-click or Alt+Enter applies a fix.")
                       .arg(outcomeText(*analysis));

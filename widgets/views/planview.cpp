@@ -76,13 +76,12 @@ void PlanView::buildMessage() {
 void PlanView::buildInherited() {
     m_inheritedTitle->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
     m_inheritedTitle->setAutoRaise(true);
-    m_inheritedTitle->setCheckable(true);
-    m_inheritedTitle->setChecked(true);
     m_inheritedTitle->setArrowType(Qt::DownArrow);
     m_inheritedTitle->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-    connect(m_inheritedTitle, &QToolButton::toggled, this, [this](bool open) {
-        m_inherited->setVisible(open);
-        m_inheritedTitle->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
+    connect(m_inheritedTitle, &QToolButton::clicked, this, [this] {
+        m_inheritedOpen = !m_inheritedOpen;
+        m_inherited->setVisible(m_inheritedOpen);
+        m_inheritedTitle->setArrowType(m_inheritedOpen ? Qt::DownArrow : Qt::RightArrow);
     });
     m_inherited->setHeaderLabels({tr("Inherited rule"), tr("Style"), tr("From")});
     m_inherited->setRootIsDecorated(false);
@@ -131,18 +130,20 @@ void PlanView::showInherited() {
     const auto rules = inheritedRules(*m_workbench->analysis());
     m_inherited->clear();
     for (const EffectiveRule *rule : rules) {
-        auto *item = new QTreeWidgetItem(m_inherited, {QString::fromStdString(rule->rule.key),
-                                                       QString::fromStdString(rule->rule.style),
-                                                       originText(rule->rule.origin)});
+        auto *item =
+            new QTreeWidgetItem(m_inherited, {QString::fromStdString(rule->rule.key),
+                                              QString::fromStdString(rule->rule.style), originText(rule->rule.origin)});
         item->setToolTip(0, ruleHover(*m_workbench->analysis(), *rule));
         for (int column = 0; column < 3; ++column)
             item->setForeground(column, Theme::subtleText());
     }
     m_inherited->resizeColumnToContents(0);
     m_inherited->resizeColumnToContents(1);
-    m_inheritedTitle->setText(tr("%1 inherited rule(s): they apply, and are not in the text").arg(rules.size()));
+    m_inheritedTitle->setText(rules.size() == 1
+                                  ? tr("1 inherited rule: it applies, and is not in the text")
+                                  : tr("%1 inherited rules: they apply, and are not in the text").arg(rules.size()));
     m_inheritedTitle->setVisible(!rules.empty());
-    m_inherited->setVisible(!rules.empty() && m_inheritedTitle->isChecked());
+    m_inherited->setVisible(!rules.empty() && m_inheritedOpen);
     const int row = m_inherited->sizeHintForRow(0);
     m_inherited->setFixedHeight(m_inherited->header()->sizeHint().height() +
                                 row * std::min<int>(mostInheritedRows, static_cast<int>(rules.size())) + 4);

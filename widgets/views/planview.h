@@ -72,6 +72,7 @@ private:
     QTreeWidget *m_inherited;
     QTimer m_typing;
     QString m_fileName;
+    bool m_inheritedOpen = true;
     bool m_following = false;
 };
 

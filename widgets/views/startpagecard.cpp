@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/startpagecard.h"
 
+#include <QApplication>
 #include <QLabel>
 #include <QPainter>
 #include <QVBoxLayout>
@@ -42,14 +43,15 @@ void StartPageCard::setResult(const QString &result) {
 
 void StartPageCard::refreshTheme() {
     m_picture->setPixmap(themedIcon(m_icon, Theme::color(Meaning::Info)).pixmap(32, 32));
-    QPalette quiet = palette();
+    const QPalette colors = QApplication::palette(); // the widget's own follows later
+    QPalette quiet = colors;
     quiet.setColor(QPalette::WindowText, Theme::subtleText());
     m_about->setPalette(quiet);
     QFont bold = font();
     bold.setBold(true);
     m_result->setFont(bold);
-    m_title->setPalette(palette());
-    m_result->setPalette(palette());
+    m_title->setPalette(colors);
+    m_result->setPalette(colors);
 }
 
 QSize StartPageCard::sizeHint() const { return QSize(300, 200); }
