@@ -161,7 +161,8 @@ void DetailsView::refresh() {
                            ? std::optional<ModuleIndex>()
                            : moduleByName(analysis->workspace->model.tree, m_selection->module());
     const QString text = index ? moduleHtml(*analysis, *index) : planHtml(*analysis);
-    setHtml(QStringLiteral("<body style='color:%1'>%2</body>").arg(QApplication::palette().color(QPalette::Text).name(), text));
+    setHtml(QStringLiteral("<body style='color:%1'>%2</body>")
+                .arg(QApplication::palette().color(QPalette::Text).name(), text));
 }
 
 } // namespace tpscope
