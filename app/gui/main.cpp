@@ -48,7 +48,10 @@ int main(int argc, char **argv) {
     const QCommandLineOption shots(
         QStringLiteral("screenshots"),
         QCoreApplication::translate("main", "render each view of the example into DIR and end"), QStringLiteral("DIR"));
-    parser.addOptions({plan, shots});
+    const QCommandLineOption recorded(
+        QStringLiteral("recorded"),
+        QCoreApplication::translate("main", "open qwen3-tiny and the recorded comparison that ships with TPScope"));
+    parser.addOptions({plan, shots, recorded});
     parser.process(app);
 
     if (parser.isSet(shots)) {
@@ -59,6 +62,8 @@ int main(int argc, char **argv) {
     tpscope::Theme::apply(static_cast<tpscope::ThemeKind>(QSettings().value(QStringLiteral("theme"), 0).toInt()));
     tpscope::MainWindow window;
     window.show();
+    if (parser.isSet(recorded))
+        window.openExample(tpscope::StartPage::Way::SlowDecode);
     if (!parser.positionalArguments().isEmpty() || parser.isSet(plan))
         window.openWith(parser.positionalArguments().value(0), parser.value(plan));
     return QApplication::exec();
