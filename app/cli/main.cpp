@@ -32,7 +32,10 @@ int main(int argc, char **argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &error) {
         if (app.get_subcommands().empty() && error.get_exit_code() != 0) { // CLI11 does not name a verb it did not know
-            std::fprintf(stderr, "tpscope: no such verb: %s; see tpscope --help\n", argc > 1 ? argv[1] : "none given");
+            if (argc > 1)
+                std::fprintf(stderr, "tpscope: no such verb: %s; see tpscope --help\n", argv[1]);
+            else
+                std::fputs(app.help().c_str(), stderr);
             return 2;
         }
         // Help and version are no errors; every mistake in the call is exit 2.

@@ -13,6 +13,15 @@ Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string
     return {std::move(operation), std::move(label)};
 }
 
+Statement chunkOfLast(const Var &in, std::int64_t chunk, std::int64_t of, const Var &out) {
+    Operation slice;
+    slice.kind = OpKind::Slice;
+    slice.in = {in};
+    slice.out = {out};
+    slice.attributes = {{"chunk", chunk}, {"of", of}};
+    return op(std::move(slice), "chunk(" + std::to_string(of) + ", dim=-1)");
+}
+
 Statement callModule(std::string path, std::vector<Var> args, std::vector<Var> out, std::string label) {
     return {CallModule{std::move(path), std::move(args), std::move(out), false}, std::move(label)};
 }
@@ -155,16 +164,9 @@ ModuleIndex Builder::packedMlp(ModuleIndex parent, const std::string &name, std:
     linear(index, "gate_up_proj", hidden, 2 * inner, false);
     activation(index, "activation_fn", function);
     linear(index, "down_proj", inner, hidden, false);
-    const auto half = [](std::int64_t chunk, const Var &out) {
-        Operation slice;
-        slice.kind = OpKind::Slice;
-        slice.in = {"gate_up"};
-        slice.out = {out};
-        slice.attributes = {{"chunk", chunk}, {"of", std::int64_t{2}}};
-        return op(std::move(slice), "chunk(2, dim=-1)");
-    };
     define({prefix + "MLP.forward", "forward@" + pythonFile, {"x"}, {"output"},
-            {callModule("gate_up_proj", {"x"}, {"gate_up"}), half(0, "gate"), half(1, "up"),
+            {callModule("gate_up_proj", {"x"}, {"gate_up"}), chunkOfLast("gate_up", 0, 2, "gate"),
+             chunkOfLast("gate_up", 1, 2, "up"),
              callModule("activation_fn", {"gate"}, {"activated"}),
              op(OpKind::Multiply, {"up", "activated"}, {"inner"}, "up * activation_fn(gate)"),
              callModule("down_proj", {"inner"}, {"output"})},

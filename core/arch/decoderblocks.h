@@ -16,6 +16,8 @@ namespace tpscope::blocks {
 // --- statements -----------------------------------------------------------------------------------------------------
 Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string label = {});
 Statement op(Operation operation, std::string label = {});
+// torch.chunk(of, dim=-1)[chunk] of a variable.
+Statement chunkOfLast(const Var &in, std::int64_t chunk, std::int64_t of, const Var &out);
 Statement callModule(std::string path, std::vector<Var> args, std::vector<Var> out, std::string label = {});
 Statement callFunction(std::string program, std::vector<Var> args, std::vector<Var> out, std::string label = {});
 
@@ -114,6 +116,8 @@ struct DecoderFacts {
 
 // "sliding_window" of the file; 0 for null, fallback where the key is missing.
 Result<std::int64_t> readSlidingWindow(const ModelConfig &config, std::int64_t fallback);
+// slidingWindow and layerTypes of families where all layers slide unless "sliding_window" is null or `window` says 0.
+Result<void> readOneWindow(const ModelConfig &config, std::int64_t fallback, DecoderFacts &facts);
 // slidingWindow and layerTypes as Qwen2Config and Qwen3Config.__post_init__ fill them in: layer_types of the file, else
 // sliding from max_window_layers on where use_sliding_window switches it on.
 Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts);

@@ -11,15 +11,8 @@ Result<ModelDescription> describeMistral(const ModelConfig &config, const Upstre
     blocks::DecoderFacts facts;
     facts.prefix = "Mistral";
     facts.pythonFile = "modeling_mistral.py";
-    const auto window = blocks::readSlidingWindow(config, 4096);
-    if (!window)
-        return tl::unexpected(window.error());
-    const auto layers = blocks::readLayerCount(config);
-    if (!layers)
-        return tl::unexpected(layers.error());
-    facts.slidingWindow = *window;
-    if (*window > 0)
-        facts.layerTypes.assign(static_cast<std::size_t>(*layers), "sliding_attention");
+    if (const auto read = blocks::readOneWindow(config, 4096, facts); !read)
+        return tl::unexpected(read.error());
     return blocks::describeDecoder(config, upstream, facts);
 }
 

@@ -11,20 +11,17 @@ Result<ModelDescription> describeMixtral(const ModelConfig &config, const Upstre
     blocks::DecoderFacts facts;
     facts.prefix = "Mixtral";
     facts.pythonFile = "modeling_mixtral.py";
-    const auto window = blocks::readSlidingWindow(config, 0);
-    const auto layers = blocks::readLayerCount(config);
+    if (const auto read = blocks::readOneWindow(config, 0, facts); !read)
+        return tl::unexpected(read.error());
     const auto experts = blocks::readCount(config, {"num_local_experts", "num_experts"}, 8);
     const auto chosen = blocks::readCount(config, {"num_experts_per_tok"}, 2);
     const auto inner = blocks::readCount(config, {"intermediate_size"}, 14336);
     const auto activation = config.text("hidden_act", "silu");
-    for (const auto *number : {&window, &layers, &experts, &chosen, &inner})
+    for (const auto *number : {&experts, &chosen, &inner})
         if (!*number)
             return tl::unexpected(number->error());
     if (!activation)
         return tl::unexpected(activation.error());
-    facts.slidingWindow = *window;
-    if (*window > 0)
-        facts.layerTypes.assign(static_cast<std::size_t>(*layers), "sliding_attention");
     facts.normEps = 1e-5;
     facts.causalLmDeprecateKwarg = blocks::DecoratorPlace::Innermost;
     const std::string stored = "block_sparse_moe.";

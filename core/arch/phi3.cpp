@@ -16,15 +16,8 @@ Result<ModelDescription> describePhi3(const ModelConfig &config, const Upstream 
     if (rope->number("partial_rotary_factor", 1.0) != 1.0)
         return fail(ErrorCode::Unsupported, "phi3 with a partial_rotary_factor other than 1 is not described",
                     Location{config.fileName()});
-    const auto window = blocks::readSlidingWindow(config, 0);
-    if (!window)
-        return tl::unexpected(window.error());
-    const auto layers = blocks::readLayerCount(config);
-    if (!layers)
-        return tl::unexpected(layers.error());
-    facts.slidingWindow = *window;
-    if (*window > 0)
-        facts.layerTypes.assign(static_cast<std::size_t>(*layers), "sliding_attention");
+    if (const auto read = blocks::readOneWindow(config, 0, facts); !read)
+        return tl::unexpected(read.error());
     facts.packed = facts.residualDropout = true;
     facts.normEps = 1e-5;
     return blocks::describeDecoder(config, upstream, facts);

@@ -38,13 +38,14 @@ Result<ModelDescription> describeQwen3Moe(const ModelConfig &config, const Upstr
     for (const auto *flag : {&bias, &sliding, &sums})
         if (!*flag)
             return tl::unexpected(flag->error());
-    const auto window = blocks::readSlidingWindow(config, 4096);
-    const auto layers = blocks::readLayerCount(config);
+    if (*sliding)
+        if (const auto read = blocks::readOneWindow(config, 4096, facts); !read)
+            return tl::unexpected(read.error());
     const auto experts = blocks::readCount(config, {"num_local_experts", "num_experts"}, 128);
     const auto chosen = blocks::readCount(config, {"num_experts_per_tok"}, 8);
     const auto inner = blocks::readCount(config, {"moe_intermediate_size"}, 768);
     const auto step = blocks::readCount(config, {"decoder_sparse_step"}, 1);
-    for (const auto *number : {&window, &layers, &experts, &chosen, &inner, &step})
+    for (const auto *number : {&experts, &chosen, &inner, &step})
         if (!*number)
             return tl::unexpected(number->error());
     const auto activation = config.text("hidden_act", "silu");
@@ -54,9 +55,6 @@ Result<ModelDescription> describeQwen3Moe(const ModelConfig &config, const Upstr
     if (!dense)
         return tl::unexpected(dense.error());
     facts.attentionBias = facts.outputBias = *bias;
-    facts.slidingWindow = *sliding ? *window : 0;
-    if (facts.slidingWindow > 0)
-        facts.layerTypes.assign(static_cast<std::size_t>(*layers), "sliding_attention");
     facts.causalLmDeprecateKwarg = blocks::DecoratorPlace::Innermost;
     const blocks::MoeFacts moe{*experts, *chosen, *inner, *sums, *activation,
                                "Qwen3MoeSparseMoeBlock", "Qwen3MoeTopKRouter", "Qwen3MoeExperts", "mlp.gate.weight",

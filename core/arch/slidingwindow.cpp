@@ -45,6 +45,17 @@ Result<std::int64_t> readLayerCount(const ModelConfig &config) {
     return layers;
 }
 
+Result<void> readOneWindow(const ModelConfig &config, std::int64_t fallback, DecoderFacts &facts) {
+    const auto window = readSlidingWindow(config, fallback);
+    const auto layers = readLayerCount(config);
+    if (!window || !layers)
+        return tl::unexpected(window ? layers.error() : window.error());
+    facts.slidingWindow = *window;
+    if (*window > 0)
+        facts.layerTypes.assign(static_cast<std::size_t>(*layers), "sliding_attention");
+    return {};
+}
+
 Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts) {
     const auto useSliding = config.flag("use_sliding_window", false);
     if (!useSliding)

@@ -17,15 +17,6 @@ Statement product(const std::string &parameter, const Var &in, const Var &out, b
     return op(std::move(operation), parameter);
 }
 
-Statement half(std::int64_t chunk, const Var &out) {
-    Operation slice;
-    slice.kind = OpKind::Slice;
-    slice.in = {"gate_up"};
-    slice.out = {out};
-    slice.attributes = {{"chunk", chunk}, {"of", std::int64_t{2}}};
-    return op(std::move(slice), "chunk(2, dim=-1)");
-}
-
 void addRouter(Builder &b, ModuleIndex block, const MoeFacts &facts, const std::string &stored) {
     const ModuleIndex router = b.model.tree.add(block, facts.routerName, facts.routerClass);
     Module &module = b.at(router);
@@ -78,7 +69,8 @@ void addExperts(Builder &b, ModuleIndex block, const MoeFacts &facts, const std:
     module.forwardProgram = facts.expertsClass + ".forward";
     b.activation(experts, "act_fn", facts.activation);
     b.define({facts.expertsClass + ".forward", "forward@moe.py", {"hidden_states", "indices", "scores"}, {"output"},
-              {product("gate_up_proj", "hidden_states", "gate_up", false), half(0, "gate"), half(1, "up"),
+              {product("gate_up_proj", "hidden_states", "gate_up", false), chunkOfLast("gate_up", 0, 2, "gate"),
+               chunkOfLast("gate_up", 1, 2, "up"),
                callModule("act_fn", {"gate"}, {"activated"}),
                op(OpKind::Multiply, {"activated", "up"}, {"inner"}, "act_fn(gate) * up"),
                product("down_proj", "inner", "outputs", false),
