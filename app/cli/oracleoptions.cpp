@@ -52,7 +52,9 @@ void addOracleOptions(CLI::App &verb, OracleOptions &options) {
         ->check(CLI::IsMember({"gloo", "one-shot"}))
         ->capture_default_str();
     verb.add_option("--seed", options.seed, "seed of random weights");
-    verb.add_option("--threads", options.threads, "threads per rank")->check(CLI::Range(1, 1024))->capture_default_str();
+    verb.add_option("--threads", options.threads, "threads per rank")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
     verb.add_option("--timeout", options.timeoutSeconds, "seconds until it is ended")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
@@ -95,8 +97,8 @@ std::string contextText(const OracleAnswer &answer) {
     const RunConfig &config = answer.request.config;
     if (answer.report.failedStage == oracle::loadStage)
         return "by rule, not run; tp " + std::to_string(config.tp);
-    return "measured: tp " + std::to_string(config.tp) + " on gloo against one rank; " + answer.report.attention + ", " +
-           answer.report.dtype + ", hooks " + std::string(name(config.hooks));
+    return "measured: tp " + std::to_string(config.tp) + " on gloo against one rank; " + answer.report.attention +
+           ", " + answer.report.dtype + ", hooks " + std::string(name(config.hooks));
 }
 
 std::string gradientText(const GradientReport &report, bool all) {

@@ -61,8 +61,8 @@ void printText(const OracleAnswer &answer) {
         std::cout << "gradients: " << (report.gradients->exact() ? "exact" : "wrong") << '\n'
                   << gradientText(*report.gradients, false);
     else if (report.failure.empty())
-        std::cout << "gradients: not checked" << (answer.request.gradients ? ", since the logits are wrong" : " (--train)")
-                  << '\n';
+        std::cout << "gradients: not checked"
+                  << (answer.request.gradients ? ", since the logits are wrong\n" : " (--train)\n");
 }
 
 int runVerify(const VerifyVerbOptions &options) {
@@ -85,7 +85,8 @@ void addVerifyVerb(CLI::App &app, int &exitStatus) {
     addOracleOptions(*verb, *options);
     verb->add_flag("--train", options->train, "compare every gradient too");
     verb->footer("Example: tpscope verify --model qwen3-tiny --plan my-plan.yaml --tp 2 --train\n"
-                 "Exit status: 0 right, 1 wrong or the plan fails, 2 unreadable input, 3 the run failed, 130 cancelled.");
+                 "Exit status: 0 right, 1 wrong or the plan fails, 2 unreadable input, 3 the run failed, "
+                 "130 cancelled.");
     verb->callback([options, &exitStatus] { exitStatus = runVerify(*options); });
 }
 

@@ -7,8 +7,8 @@
 
 #include "exec/processgroup.h"
 
-// What ranks tell each other to compare results. Every rank calls the same functions in the same order. group nullptr: one
-// rank. Internal to core/exec.
+// What ranks tell each other to compare results. Every rank calls the same functions in the same order. group nullptr:
+// one rank. Internal to core/exec.
 namespace tpscope::exchange {
 
 // Rank 0's tensor on every rank; others pass anything of its shape and type, or an undefined tensor and say what it is.

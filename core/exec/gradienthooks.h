@@ -31,8 +31,8 @@ public:
     // The parameters now stand; those that train require a gradient by now.
     void loaded(const ShardedModel &model);
 
-    // A parameter that upstream holds as a DTensor on every rank and computes with as one: its gradient is summed over the
-    // ranks by DTensor itself, whatever the mode.
+    // A parameter that upstream holds as a DTensor on every rank and computes with as one: its gradient is summed over
+    // the ranks by DTensor itself, whatever the mode.
     void sumByItself(const LocalParameter &parameter);
 
     // The two edges of a hooked module's forward; called under whatever gradient mode the forward runs in.

@@ -58,6 +58,7 @@ at::Tensor sliceOf(const at::Tensor &whole, const ParameterShard &shard, std::si
 }
 
 double scalarProduct(const at::Tensor &a, const at::Tensor &b) { return (a * b).sum().item<double>(); }
+double squaredNorm(const at::Tensor &a) { return scalarProduct(a, a); }
 
 GradientFacts factsOf(const OracleJob &job, const ParameterShard &shard, const at::Tensor &reference,
                       const LocalGradient &own) {
@@ -71,12 +72,14 @@ GradientFacts factsOf(const OracleJob &job, const ParameterShard &shard, const a
     const ParallelStyle *style = job.subject.plan.styleOfParameter(shard.name);
     facts.asksSync = job.ranks() > 1 && style && style->hooksParameters();
     if (facts.whole) {
-        const at::Tensor apart = exchange::sum(gradient, job.group) - truth;
-        facts.sumError = scalarProduct(apart, apart);
+        const at::Tensor sum = exchange::sum(gradient, job.group);
+        facts.sumError = squaredNorm(sum - truth);
+        for (const auto &row : exchange::ofAll({squaredNorm(gradient - sum / job.ranks())}, job.group))
+            facts.spread = std::max(facts.spread, row[0]);
     }
-    for (const auto &row : exchange::ofAll({scalarProduct(gradient, truth), scalarProduct(truth, truth), scalarProduct(gradient, gradient),
-                                            scalarProduct(error, error), error.numel() ? error.abs().max().item<double>() : 0.0,
-                                            static_cast<double>(own.reductions)},
+    const double largest = error.numel() ? error.abs().max().item<double>() : 0.0;
+    for (const auto &row : exchange::ofAll({scalarProduct(gradient, truth), squaredNorm(truth), squaredNorm(gradient),
+                                            squaredNorm(error), largest, static_cast<double>(own.reductions)},
                                            job.group))
         facts.ranks.push_back({row[0], row[1], row[2], row[3], row[4], static_cast<int>(row[5])});
     return facts;

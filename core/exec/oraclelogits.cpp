@@ -71,7 +71,9 @@ std::vector<at::Tensor> logitsOf(const OracleJob &job, const ExecutionModel &mod
     std::vector<std::int64_t> flat;
     for (const auto &row : config.inputIds)
         flat.insert(flat.end(), row.begin(), row.end());
-    const auto kept = [](const at::Tensor &logits) { return logits.to(at::kFloat).clone(at::MemoryFormat::Contiguous); };
+    const auto kept = [](const at::Tensor &logits) {
+        return logits.to(at::kFloat).clone(at::MemoryFormat::Contiguous);
+    };
     const bool chooses = ids.empty();
     std::vector<at::Tensor> out{
         kept(Inference(model, batch, prompt, false, job.clock, job.outlet.page()).run(flat, cache, true, -1))};

@@ -60,6 +60,10 @@ public:
 
     std::optional<GradientCause> cause(const GradientFacts &facts) const;
     double tolerance() const { return m_tolerance.relative; }
+    // Nothing summed it, and the ranks' parts together are the truth.
+    bool addsUp(const GradientFacts &facts) const {
+        return facts.whole && reductionsOf(facts) == 0 && isNothing(facts.sumError, facts.ranks.front().truth);
+    }
 
 private:
     // Both squared.
@@ -96,22 +100,26 @@ std::optional<GradientCause> Judge::cause(const GradientFacts &facts) const {
         const double again = (std::pow(p, m_microSteps) - 1) / ((p - 1) * m_microSteps);
         return isTimes(facts, again * p) ? GradientCause::NeedlessSync : GradientCause::RepeatedReduction;
     }
-    if (facts.whole && reductions == 0 && isNothing(facts.sumError, facts.ranks.front().truth))
+    if (addsUp(facts))
         return facts.asksSync ? GradientCause::NeverSynchronised : GradientCause::Partial;
     if (facts.whole && facts.asksSync && reductions < m_microSteps)
         return GradientCause::NeverSynchronised;
+    // Not even the sum is right, since something behind it is wrong; but each rank holds another part.
+    if (facts.whole && reductions == 0 && !isNothing(facts.spread, facts.ranks.front().truth))
+        return GradientCause::Partial;
     return GradientCause::WronglySharded;
 }
 
-std::string explain(const GradientFacts &facts, GradientCause cause, int microSteps) {
+std::string explain(const GradientFacts &facts, GradientCause cause, int microSteps, bool addsUp) {
     const std::string p = std::to_string(facts.ranks.size());
     const int reductions = reductionsOf(facts);
     switch (cause) {
     case GradientCause::Partial:
-        return "each of the " + p + " ranks has a part of it; the parts add up to the truth and nothing sums them";
+        return addsUp ? "each of the " + p + " ranks has a part of it; the parts add up to the truth and nothing sums them"
+                      : "each of the " + p + " ranks has a part of it, since a partial gradient flows into it";
     case GradientCause::NeedlessSync:
-        return reductions > 0 ? "it is whole on each of the " + p + " ranks and was summed over them all the same"
-                              : "what flows into it was whole on each of the " + p + " ranks and was summed all the same";
+        return (reductions > 0 ? "it is whole on each of the " : "what flows into it was whole on each of the ") + p +
+               " ranks and was summed over them all the same";
     case GradientCause::RepeatedReduction:
         return "in " + std::to_string(reductions) + " all-reduces over " + std::to_string(microSteps) +
                " accumulated backwards, what was already summed was summed again";
@@ -120,7 +128,7 @@ std::string explain(const GradientFacts &facts, GradientCause cause, int microSt
                                : "the plan asks for its sum over the ranks; " + std::to_string(reductions) + " of " +
                                      std::to_string(microSteps) + " backwards were summed";
     case GradientCause::WronglySharded:
-        return facts.whole ? "the ranks' gradients do not add up to the truth: a wrong gradient flows into it"
+        return facts.whole ? "all ranks have the same wrong gradient: a wrong one flows into it"
                            : "the gradient of a rank's shard is not its slice of the truth";
     }
     return {};
@@ -143,7 +151,7 @@ ParameterGradient judged(const GradientFacts &facts, const Judge &judge, int mic
     }
     out.cause = judge.cause(facts);
     if (out.cause)
-        out.explanation = explain(facts, *out.cause, microSteps);
+        out.explanation = explain(facts, *out.cause, microSteps, judge.addsUp(facts));
     return out;
 }
 
@@ -163,7 +171,7 @@ std::string_view name(GradientCause cause) {
 }
 
 bool GradientReport::exact() const {
-    return std::ranges::none_of(parameters, [](const ParameterGradient &parameter) { return parameter.cause.has_value(); });
+    return std::ranges::all_of(parameters, [](const ParameterGradient &parameter) { return !parameter.cause; });
 }
 
 GradientReport judgeGradients(const std::vector<GradientFacts> &facts, int microSteps, DType dtype) {
@@ -210,6 +218,7 @@ json toJson(const GradientFacts &facts) {
             {"whole", facts.whole},
             {"asks_sync", facts.asksSync},
             {"sum_error", facts.sumError},
+            {"spread", facts.spread},
             {"ranks", std::move(ranks)}};
 }
 
@@ -219,6 +228,7 @@ GradientFacts gradientFactsFromJson(const json &json) {
     json.at("whole").get_to(facts.whole);
     json.at("asks_sync").get_to(facts.asksSync);
     json.at("sum_error").get_to(facts.sumError);
+    json.at("spread").get_to(facts.spread);
     for (const auto &row : json.at("ranks"))
         facts.ranks.push_back({row.at(0).get<double>(), row.at(1).get<double>(), row.at(2).get<double>(),
                                row.at(3).get<double>(), row.at(4).get<double>(), row.at(5).get<int>()});

@@ -25,7 +25,9 @@ struct GradientFacts {
     std::string name;
     bool whole = true;        // every rank holds all of it
     bool asksSync = false;    // the plan's style says that its gradients are to be summed over the ranks
-    double sumError = 0.0;    // |sum of the ranks' gradients - truth|^2; whole parameters only
+    // Whole parameters only.
+    double sumError = 0.0;    // |sum of the ranks' gradients - truth|^2
+    double spread = 0.0;      // the largest |gradient - mean of the ranks' gradients|^2
     std::vector<OfRank> ranks;
 };
 
@@ -65,7 +67,8 @@ struct GradientFold {
     double maxAbsError = 0.0;                 // of all of them
     const ParameterGradient *first = nullptr; // borrows from the report
 };
-// Parameters of one generic name with the same cause and reductions, and ratios alike to three digits. Order of the report.
+// Parameters of one generic name with the same cause and reductions, and ratios alike to three digits. In the order of
+// the report.
 std::vector<GradientFold> foldLayers(const GradientReport &report);
 
 nlohmann::json toJson(const GradientFacts &facts);

@@ -32,7 +32,7 @@ public:
     void message(int rank, const json &message) override {
         const std::string &type = message["type"].get_ref<const std::string &>();
         if (type == "progress" && rank == 0)
-            m_sink.progress({message.value("phase", ""), message.value("message", ""), message.value("fraction", -1.0)});
+            m_sink.progress({message.value("phase", ""), message.value("message", ""), -1.0});
         else if (type == oracle::failureMessage && (m_failure.is_null() || m_failure.value("secondary", false)))
             m_failure = message; // what a rank says because another one is gone is worth less
         else if (type == oracle::logitsMessage && rank == 0)
@@ -140,8 +140,9 @@ Result<OracleReport> runOracle(const RunInput &input, const OracleRequest &reque
         return tl::unexpected(ended.error());
     try {
         OracleReport report = collector.report(request);
-        if (!collector.failed() && ((request.logits && !report.logits) ||
-                                    (request.gradients && !report.gradients && (!report.logits || report.logits->right()))))
+        const bool logitsMissing = request.logits && !report.logits;
+        const bool gradientsDue = request.gradients && (!report.logits || report.logits->right());
+        if (!collector.failed() && (logitsMissing || (gradientsDue && !report.gradients)))
             return fail(ErrorCode::RunFailed, "the ranks ended without a result");
         return report;
     } catch (const json::exception &error) {

@@ -56,7 +56,8 @@ private slots:
             QTest::addRow("%s 1", qPrintable(hooks)) << version << hooks << "backward_1" << 1;
             QTest::addRow("%s 2", qPrintable(hooks)) << version << hooks << "backward_2_accumulated" << 2;
             QTest::addRow("%s 3", qPrintable(hooks)) << version << hooks << "backward_3_accumulated" << 3;
-            QTest::addRow("%s only norms", qPrintable(hooks)) << version << hooks << "only_norms_trainable_backward_1" << 1;
+            QTest::addRow("%s only norms", qPrintable(hooks))
+                << version << hooks << "only_norms_trainable_backward_1" << 1;
         }
     }
 
