@@ -11,8 +11,8 @@ bool waitsForOthers(const OracleJob &job) {
     return job.outlet.page().status().inCollective.load(std::memory_order_relaxed) != 0;
 }
 
-// grouped_mm, which transformers computes experts with, refuses rows that are no multiple of 16 bytes; our own products do
-// not care. One rank that fails is enough, and every rank sees the same.
+// grouped_mm, which transformers computes experts with, refuses rows that are no multiple of 16 bytes; our own products
+// do not care. One rank that fails is enough, and every rank sees the same.
 void checkGroupedProducts(const OracleJob &job) {
     constexpr std::int64_t alignment = 16;
     const ShardLayout layout = shardLayout(job.subject.model, job.subject.plan);

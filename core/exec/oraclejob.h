@@ -10,8 +10,8 @@
 #include "exec/ranksubject.h"
 #include "run/oracle.h"
 
-// One rank's part of `tpscope verify` and `gradcheck` (run/oracle.h): rank 0 computes the reference on its own and hands
-// it out; every rank compares what it holds; rank 0 sends what all of them found.
+// One rank's part of `tpscope verify` and `gradcheck` (run/oracle.h): rank 0 computes the reference on its own and
+// hands it out; every rank compares what it holds; rank 0 sends what all of them found.
 namespace tpscope {
 
 struct OracleJob {

@@ -115,8 +115,9 @@ std::string explain(const GradientFacts &facts, GradientCause cause, int microSt
     const int reductions = reductionsOf(facts);
     switch (cause) {
     case GradientCause::Partial:
-        return addsUp ? "each of the " + p + " ranks has a part of it; the parts add up to the truth and nothing sums them"
-                      : "each of the " + p + " ranks has a part of it, since a partial gradient flows into it";
+        return "each of the " + p + " ranks has a part of it" +
+               (addsUp ? "; the parts add up to the truth and nothing sums them"
+                       : ", since a partial gradient flows into it");
     case GradientCause::NeedlessSync:
         return (reductions > 0 ? "it is whole on each of the " : "what flows into it was whole on each of the ") + p +
                " ranks and was summed over them all the same";
