@@ -39,6 +39,10 @@ Result<ModelDescription> describeFromTensorNames(const ModelConfig &config, cons
         model.tree.modules[owner.value].parameters.push_back(
             {dot == std::string::npos ? name : name.substr(dot + 1), entry->shape, entry->dtype});
     }
+    // A matrix called weight may belong to a linear module: what nobody knows is not refused.
+    for (Module &module : model.tree.modules)
+        if (const Parameter *weight = module.parameter("weight"); weight && weight->shape.size() == 2)
+            module.hasInFeatures = module.hasOutFeatures = true;
     return model;
 }
 
