@@ -183,7 +183,10 @@ void addLayer(Builder &b, ModuleIndex list, const DecoderFacts &facts, const Inn
             b.rmsNorm(layer, name, d.hidden, inner.eps);
     };
     norm(facts.normBeforeAttention);
-    addSelfAttention(b, layer, facts, index, inner.eps);
+    if (facts.addAttention)
+        facts.addAttention(b, layer, index);
+    else
+        addSelfAttention(b, layer, facts, index, inner.eps);
     norm(facts.normAfterAttention);
     if (facts.residualDropout)
         b.dropout(layer, "resid_attn_dropout");
@@ -221,6 +224,8 @@ Result<ModelDescription> describeDecoder(const ModelConfig &config, const Upstre
     b.initStd = *std;
     b.normOffset = facts.normOffset;
     b.model.attention = facts.attention;
+    if (facts.headDim > 0)
+        b.model.dims.headDim = facts.headDim;
 
     const ModelDimensions &d = b.model.dims;
     const ModuleIndex root = b.model.tree.add(std::nullopt, "", b.model.className);

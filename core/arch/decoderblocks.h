@@ -102,6 +102,9 @@ struct DecoderFacts {
     bool tied = false;               // of a config without tie_word_embeddings
     std::map<std::string, double> ropeThetas = {}; // by layer type, of a config that names none
     bool ropeByLayerType = false;    // the rotary embedding is called once a layer type
+    std::int64_t headDim = 0; // of rotary tables, where the config's head_dim is not meant; 0: head_dim
+    // Adds self_attn where the family has another one there; empty: llama's.
+    std::function<void(Builder &b, ModuleIndex layer, std::int64_t layerIndex)> addAttention = {};
     // Adds the mlp of a layer where the family has another one there than gate, up and down; false: it has not.
     std::function<bool(Builder &b, ModuleIndex layer, std::int64_t layerIndex)> addMlp = {};
     std::vector<std::string> masks = {}; // types of masks that are built, in order; empty: those of layerTypes
@@ -140,6 +143,10 @@ struct MoeFacts {
     std::string storedRouter, storedGate, storedUp, storedDown;
     std::string routerName = "gate";
     bool returnsScores = false;  // the block returns a tuple
+    // DeepSeek: the choice is limited to groups of experts; a dense MLP of this width beside the experts, 0 none.
+    std::int64_t groups = 0, chosenGroups = 0;
+    double scaling = 1.0;
+    std::int64_t shared = 0;
     // gpt_oss: biases, weights stored [E, in, out] with gate and up by turns, a softmax of the chosen scores alone.
     bool pairs = false;
     double alpha = 1.0, limit = 0.0;

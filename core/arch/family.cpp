@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "arch/deepseekv3.h"
 #include "arch/gemma3.h"
 #include "arch/gptoss.h"
 #include "arch/llama.h"
@@ -19,6 +20,7 @@ namespace tpscope {
 namespace {
 
 constexpr std::array table{
+    Family{"deepseek_v3", describeDeepseekV3},
     Family{"gemma3_text", describeGemma3Text},
     Family{"gpt_oss", describeGptOss},
     Family{"llama", describeLlama},

@@ -24,13 +24,16 @@ void addRouter(Builder &b, ModuleIndex block, const MoeFacts &facts, const std::
     module.parameters.push_back({"weight", {facts.experts, b.model.dims.hidden}, b.model.dtype, b.initStd, 0.0, {stored}});
     if (facts.pairs)
         module.parameters.push_back({"bias", {facts.experts}, b.model.dtype, b.initStd, 0.0});
-    module.attributes = {{"softmax_chosen", facts.pairs}, {"top_k", facts.chosen}, {"norm_topk_prob", facts.sumsToOne}, {"num_experts", facts.experts}};
+    if (facts.groups > 0)
+        module.buffers.push_back({"e_score_correction_bias", {facts.experts}, DType::F32, 0.0, 0.0});
+    module.attributes = {{"n_group", facts.groups}, {"topk_group", facts.chosenGroups},
+                         {"routed_scaling_factor", facts.scaling}, {"softmax_chosen", facts.pairs}, {"top_k", facts.chosen}, {"norm_topk_prob", facts.sumsToOne}, {"num_experts", facts.experts}};
     module.forwardProgram = facts.routerClass + ".forward";
     Operation route;
     route.kind = OpKind::Router;
     route.in = {"hidden_states"};
     route.out = {"scores", "indices"};
-    route.parameters = {"weight", "bias"};
+    route.parameters = {"weight", "bias", "e_score_correction_bias"};
     route.graphOps = 5;
     b.define({module.forwardProgram, "forward@" + b.pythonFile, {"hidden_states"}, {"scores", "indices"},
               {op(std::move(route), "router")}, false});
@@ -90,12 +93,17 @@ void addSparseMoe(Builder &b, ModuleIndex layer, const std::string &name, const 
         addPairedExperts(b, block, facts);
     else
         addExperts(b, block, facts, prefix);
-    b.define({facts.blockClass + ".forward", "forward@" + b.pythonFile, {"hidden_states"}, {"output"},
-              {op(OpKind::FlattenTokens, {"hidden_states"}, {"flat"}, "view(-1, hidden_dim)"),
-               callModule(facts.routerName, {"flat"}, {"scores", "indices"}),
-               callModule("experts", {"flat", "indices", "scores"}, {"summed"}),
-               op(OpKind::BatchTokens, {"summed", "hidden_states"}, {"output"}, "reshape")},
-              false});
+    Body body = {op(OpKind::FlattenTokens, {"hidden_states"}, {"flat"}, "view(-1, hidden_dim)"),
+                 callModule(facts.routerName, {"flat"}, {"scores", "indices"}),
+                 callModule("experts", {"flat", "indices", "scores"}, {"summed"}),
+                 op(OpKind::BatchTokens, {"summed", "hidden_states"}, {"routed"}, "reshape")};
+    if (facts.shared > 0) {
+        b.gatedMlp(block, "shared_experts", b.model.dims.hidden, facts.shared, false, facts.activation);
+        body.push_back(callModule("shared_experts", {"hidden_states"}, {"shared"}));
+        body.push_back(op(OpKind::Add, {"routed", "shared"}, {"output"}, "experts + shared experts"));
+    }
+    b.define({facts.blockClass + ".forward", "forward@" + b.pythonFile, {"hidden_states"},
+              {facts.shared > 0 ? "output" : "routed"}, std::move(body), false});
 }
 
 } // namespace tpscope::blocks

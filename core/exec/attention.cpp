@@ -132,6 +132,11 @@ void attendOne(const OneToken &a) {
     });
 }
 
+// One row of a head behind the other, as the cache holds them: a slice of wider heads is copied.
+at::Tensor withContiguousRows(const at::Tensor &heads) {
+    return heads.stride(3) == 1 && heads.stride(2) == heads.size(3) ? heads : heads.contiguous();
+}
+
 at::Tensor repeatHeads(const at::Tensor &heads, std::int64_t times) {
     return times == 1 ? heads : heads.repeat_interleave(times, 1);
 }
@@ -198,8 +203,8 @@ void kernels::cacheUpdate(const Instruction &instruction, Execution &execution) 
 void kernels::attend(const Instruction &instruction, Execution &execution) {
     const ModuleConstants &self = execution.constants(instruction);
     const at::Tensor &q = execution.input(instruction, 0);
-    const at::Tensor &keys = execution.input(instruction, 1);
-    const at::Tensor &values = execution.input(instruction, 2);
+    const at::Tensor keys = withContiguousRows(execution.input(instruction, 1));
+    const at::Tensor values = withContiguousRows(execution.input(instruction, 2));
     const bool explicitMask = self.window > 0 && execution.positions() >= self.window;
     const HeadPairing pairing = pairHeads(q.size(1), keys.size(1), values.size(1), self.groups, explicitMask,
                                           execution.model.attention);

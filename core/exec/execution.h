@@ -42,6 +42,9 @@ struct ModuleConstants {
     std::int64_t topK = 1;         // experts a token
     bool sumsToOne = false;        // their scores
     bool softmaxChosen = false;    // scores: softmax of the chosen alone
+    std::int64_t expertGroups = 0; // > 0: sigmoid scores, chosen within the best groups
+    std::int64_t chosenGroups = 0;
+    double routedScaling = 1.0;
     double gluAlpha = 1.0;
     double gluLimit = 0.0;
     const ActivationFunction *activation = nullptr;
@@ -116,8 +119,11 @@ HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t valu
                       bool explicitMask, const std::string &attention);
 
 // The scores and indices of the k chosen experts of each token. x [N,H], weight [E,H].
+// correction [E]: of a router whose choice is limited to groups, else nullptr.
 std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight, const at::Tensor *bias,
-                                                const ModuleConstants &constants);
+                                                const at::Tensor *correction, const ModuleConstants &constants);
+// The last dimension reordered: channels 0, 2, 4 ..., then 1, 3, 5 ...; contiguous.
+at::Tensor firstsThenSeconds(const at::Tensor &x);
 // Gate and up by turns along the last dimension, as gpt_oss computes them.
 at::Tensor gluOfPairs(const at::Tensor &x, const ModuleConstants &constants);
 // softmax(q k^T scaling) v with one more score a head, the sink, whose share is dropped. q, keys, values [B,heads,T|S,D],

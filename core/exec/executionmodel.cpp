@@ -18,6 +18,9 @@ ModuleConstants constantsOf(const Module &self) {
     constants.groups = self.integer("num_key_value_groups", 1);
     constants.window = self.integer("sliding_window");
     constants.topK = self.integer("top_k", 1);
+    constants.expertGroups = self.integer("n_group");
+    constants.chosenGroups = self.integer("topk_group");
+    constants.routedScaling = self.real("routed_scaling_factor", 1.0);
     constants.softmaxChosen = self.flag("softmax_chosen");
     constants.gluAlpha = self.real("swiglu_alpha", 1.0);
     constants.gluLimit = self.real("swiglu_limit");

@@ -2,14 +2,43 @@
 // Mixture of experts: router, products by expert, weighted sum.
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <stdexcept>
 
 #include "exec/execution.h"
 
 namespace tpscope {
 
+namespace {
+
+// Source: transformers 5.24 models/deepseek_v3/modeling_deepseek_v3.py, DeepseekV3TopkRouter.
+std::pair<at::Tensor, at::Tensor> chooseInGroups(const at::Tensor &x, const at::Tensor &weight,
+                                                 const at::Tensor &correction, const ModuleConstants &constants) {
+    const at::Tensor scores = at::sigmoid(at::linear(x.to(at::kFloat), weight.to(at::kFloat)));
+    const at::Tensor forChoice = scores + correction.to(at::kFloat);
+    const std::int64_t each = scores.size(-1) / constants.expertGroups;
+    const at::Tensor grouped = forChoice.view({-1, constants.expertGroups, each});
+    const at::Tensor best = std::get<0>(at::topk(grouped, std::min<std::int64_t>(2, each), -1)).sum(-1);
+    const at::Tensor groups = std::get<1>(at::topk(best, constants.chosenGroups, -1));
+    const at::Tensor open = at::zeros_like(best).scatter(1, groups, 1).unsqueeze(-1).expand_as(grouped).reshape_as(scores);
+    const at::Tensor indices = std::get<1>(
+        at::topk(forChoice.masked_fill(open == 0, -std::numeric_limits<double>::infinity()), constants.topK, -1));
+    at::Tensor chosen = scores.gather(1, indices);
+    if (constants.sumsToOne)
+        chosen = chosen / (chosen.sum(-1, true) + 1e-20);
+    return {(chosen * constants.routedScaling).to(x.scalar_type()), indices};
+}
+
+} // namespace
+
+at::Tensor firstsThenSeconds(const at::Tensor &x) {
+    return at::cat({x.slice(-1, 0, std::nullopt, 2), x.slice(-1, 1, std::nullopt, 2)}, -1);
+}
+
 std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::Tensor &weight, const at::Tensor *bias,
-                                                const ModuleConstants &constants) {
+                                                const at::Tensor *correction, const ModuleConstants &constants) {
+    if (correction && constants.expertGroups > 0)
+        return chooseInGroups(x, weight, *correction, constants);
     const at::Tensor logits = at::linear(x, weight, bias ? std::optional<at::Tensor>(*bias) : std::nullopt);
     if (constants.softmaxChosen) {
         const auto [values, chosen] = at::topk(logits, std::min(constants.topK, logits.size(-1)));
@@ -47,7 +76,8 @@ void batchTokens(const Instruction &instruction, Execution &execution) {
 
 void router(const Instruction &instruction, Execution &execution) {
     auto [scores, indices] = chooseExperts(execution.input(instruction, 0), *execution.parameter(instruction, 0),
-                                           execution.parameter(instruction, 1), execution.constants(instruction));
+                                           execution.parameter(instruction, 1), execution.parameter(instruction, 2),
+                                           execution.constants(instruction));
     execution.slot(instruction.out[0]) = std::move(scores);
     execution.slot(instruction.out[1]) = std::move(indices);
 }

@@ -73,7 +73,9 @@ void linear(const Instruction &instruction, Execution &execution) {
     shape[dims - 1] = weight.size(0);
     const at::IntArrayRef outShape(shape.data(), dims);
     at::Tensor &out = execution.output(instruction, 0, outShape, x.scalar_type());
-    if (!scratch.a.defined() || scratch.a.data_ptr() != x.data_ptr() || scratch.b.data_ptr() != out.data_ptr()) {
+    // A reshape of what is not contiguous is a copy, and a buffer that grew may lie where the smaller one lay.
+    if (!scratch.a.defined() || scratch.a.data_ptr() != x.data_ptr() || scratch.b.data_ptr() != out.data_ptr() ||
+        scratch.a.numel() != x.numel() || !x.is_contiguous()) {
         scratch.a = x.reshape({-1, x.size(-1)});
         scratch.b = out.view({-1, weight.size(0)});
         scratch.c = weight.t();
@@ -175,7 +177,8 @@ void add(const Instruction &instruction, Execution &execution) {
 void viewHeads(const Instruction &instruction, Execution &execution) {
     const at::Tensor &x = execution.input(instruction, 0);
     execution.slot(instruction.out[0]) =
-        x.view({x.size(0), x.size(1), -1, execution.constants(instruction).headDim});
+        x.view({x.size(0), x.size(1), -1,
+                integerOf(*instruction.operation, "head_dim", execution.constants(instruction).headDim)});
 }
 
 void transpose(const Instruction &instruction, Execution &execution) {
@@ -257,10 +260,33 @@ void rope(const Instruction &instruction, Execution &execution) {
     const at::Tensor &cos = execution.input(instruction, 2);
     const at::Tensor &sin = execution.input(instruction, 3);
     for (std::size_t i = 0; i < 2; ++i) {
-        const at::Tensor &x = execution.input(instruction, i);
+        at::Tensor x = execution.input(instruction, i);
         at::Tensor &out = execution.output(instruction, i, x.sizes(), x.scalar_type());
+        if (instruction.operation->attributes.contains("interleave"))
+            x = firstsThenSeconds(x);
         dispatch(x.scalar_type(), [&](auto zero) { rotate<decltype(zero)>(x, cos, sin, out); });
     }
+}
+
+void singleHead(const Instruction &instruction, Execution &execution) {
+    execution.slot(instruction.out[0]) = execution.input(instruction, 0).unsqueeze(1);
+}
+
+void dropHead(const Instruction &instruction, Execution &execution) {
+    const at::Tensor &x = execution.input(instruction, 0);
+    const at::Tensor filled = x.squeeze(1).narrow(1, 0, execution.positions());
+    execution.output(instruction, 0, filled.sizes(), x.scalar_type()).copy_(filled);
+}
+
+void catHeads(const Instruction &instruction, Execution &execution) {
+    const at::Tensor &a = execution.input(instruction, 0);
+    const at::Tensor &all = execution.input(instruction, 1);
+    // Of the cache: as many positions as a has.
+    const at::Tensor b = all.narrow(2, 0, a.size(2)).expand({-1, a.size(1), -1, -1});
+    at::Tensor &out = execution.output(instruction, 0, {a.size(0), a.size(1), a.size(2), a.size(3) + b.size(3)},
+                                       a.scalar_type());
+    out.narrow(-1, 0, a.size(3)).copy_(a);
+    out.narrow(-1, a.size(3), b.size(3)).copy_(b);
 }
 
 void splitInput(const Instruction &instruction, Execution &execution) {
@@ -320,6 +346,9 @@ constexpr std::array rows{
     Row{OpKind::MergeHeads, mergeHeads},
     Row{OpKind::SliceTokens, sliceTokens},
     Row{OpKind::Slice, slicePositions},
+    Row{OpKind::SingleHead, singleHead},
+    Row{OpKind::DropHead, dropHead},
+    Row{OpKind::CatHeads, catHeads},
     Row{OpKind::Scale, scale},
     Row{OpKind::FlattenTokens, kernels::flattenTokens},
     Row{OpKind::BatchTokens, kernels::batchTokens},

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ranges>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "exec/boundary.h"
@@ -22,6 +23,7 @@ struct CannotLower {
 bool isView(OpKind kind) {
     switch (kind) {
     case OpKind::ViewHeads:
+    case OpKind::SingleHead:
     case OpKind::Transpose:
     case OpKind::MergeHeads:
     case OpKind::SliceTokens:
@@ -85,6 +87,7 @@ private:
     std::unordered_map<std::string, std::string> m_sourceOf;
     std::unordered_map<std::string, int> m_parameters;
     std::unordered_map<std::size_t, int> m_deferredBias; // by module: the bias AddBias takes, none without one
+    std::unordered_set<int> m_growing; // slots whose size follows the context
     InstructionList m_list;
 };
 
@@ -268,14 +271,20 @@ void Lowering::operation(const Operation &operation, Frame &frame) {
             if (const auto *text = std::get_if<std::string>(&given->second))
                 instruction.argument = *text;
     instruction.parameters = std::move(parameters);
-    instruction.isView = isView(operation.kind);
+    // What grows with the context lies elsewhere in each step, so a view of it is no longer one of the first step's.
+    const bool grows = operation.kind == OpKind::DropHead ||
+                       (operation.kind != OpKind::Attend &&
+                        std::ranges::any_of(in, [&](int slot) { return m_growing.contains(slot); }));
+    instruction.isView = isView(operation.kind) && !grows;
     for (std::size_t i = 0; i < operation.out.size(); ++i)
         instruction.out.push_back(m_list.slotCount++);
+    if (grows)
+        m_growing.insert(instruction.out.begin(), instruction.out.end());
     store(instruction.out, operation.out, frame);
 }
 
 int Lowering::parameterIndex(const Module &module, const std::string &parameter) {
-    if (!module.parameter(parameter))
+    if (!module.parameter(parameter) && !module.buffer(parameter))
         return none;
     std::string fullName = module.name.empty() ? parameter : module.name + "." + parameter;
     if (const auto source = m_sourceOf.find(fullName); source != m_sourceOf.end())

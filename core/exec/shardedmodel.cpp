@@ -76,6 +76,20 @@ Result<ShardedModel> ShardedModel::load(const ModelDescription &model, const Sha
         loaded.m_byName.emplace(shard.name, loaded.m_parameters.size());
         loaded.m_parameters.push_back(std::move(local));
     }
+    for (const Module &module : model.tree.modules)
+        for (const Parameter &buffer : module.buffers) {
+            const std::string name = module.name + "." + buffer.name;
+            const auto type = scalarType(buffer.dtype);
+            if (!type)
+                return fail(ErrorCode::Unsupported, "buffer " + name + " is " + std::string(torchName(buffer.dtype)) +
+                                                        ", which cannot be computed in");
+            LocalParameter local{name, at::empty(buffer.shape, at::dtype(*type)), -1, {}, false};
+            if (const auto read = source.readSlice(name, -1, {}, {static_cast<std::byte *>(local.tensor.data_ptr()),
+                                                                  static_cast<std::size_t>(local.tensor.nbytes())});
+                !read)
+                return tl::unexpected(read.error());
+            loaded.m_buffers.emplace(name, std::move(local));
+        }
     for (const Tie &tie : model.tree.ties)
         if (const auto found = loaded.m_byName.find(tie.source); found != loaded.m_byName.end())
             loaded.m_byName.emplace(tie.target, found->second);
@@ -84,7 +98,10 @@ Result<ShardedModel> ShardedModel::load(const ModelDescription &model, const Sha
 
 const LocalParameter *ShardedModel::find(const std::string &fullName) const {
     const auto found = m_byName.find(fullName);
-    return found == m_byName.end() ? nullptr : &m_parameters[found->second];
+    if (found != m_byName.end())
+        return &m_parameters[found->second];
+    const auto buffer = m_buffers.find(fullName);
+    return buffer == m_buffers.end() ? nullptr : &buffer->second;
 }
 
 } // namespace tpscope

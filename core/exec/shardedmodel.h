@@ -35,11 +35,12 @@ public:
                                      const std::function<void(const std::string &)> &onTensor);
 
     const std::vector<LocalParameter> &parameters() const { return m_parameters; }
-    const LocalParameter *find(const std::string &fullName) const; // tied names too; nullptr: none
+    const LocalParameter *find(const std::string &fullName) const; // tied names and buffers too; nullptr: none
     std::int64_t bytes() const { return m_bytes; }                 // of the local tensors
 
 private:
     std::vector<LocalParameter> m_parameters;
+    std::unordered_map<std::string, LocalParameter> m_buffers; // whole, no gradient
     std::unordered_map<std::string, std::size_t> m_byName;
     std::int64_t m_bytes = 0;
 };

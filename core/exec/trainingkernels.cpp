@@ -64,7 +64,9 @@ void add(const Instruction &instruction, TrainingForward &forward) {
 
 void viewHeads(const Instruction &instruction, TrainingForward &forward) {
     const at::Tensor &x = forward.input(instruction, 0);
-    set(instruction, forward, x.view({x.size(0), x.size(1), -1, forward.constants(instruction).headDim}));
+    set(instruction, forward,
+        x.view({x.size(0), x.size(1), -1,
+                integerOf(*instruction.operation, "head_dim", forward.constants(instruction).headDim)}));
 }
 
 void transpose(const Instruction &instruction, TrainingForward &forward) {
@@ -74,6 +76,19 @@ void transpose(const Instruction &instruction, TrainingForward &forward) {
 void mergeHeads(const Instruction &instruction, TrainingForward &forward) {
     const at::Tensor &x = forward.input(instruction, 0);
     set(instruction, forward, x.reshape({x.size(0), x.size(1), -1}));
+}
+
+void singleHead(const Instruction &instruction, TrainingForward &forward) {
+    set(instruction, forward, forward.input(instruction, 0).unsqueeze(1));
+}
+
+void dropHead(const Instruction &instruction, TrainingForward &forward) {
+    set(instruction, forward, forward.input(instruction, 0).squeeze(1));
+}
+
+void catHeads(const Instruction &instruction, TrainingForward &forward) {
+    const at::Tensor &a = forward.input(instruction, 0);
+    set(instruction, forward, at::cat({a, forward.input(instruction, 1).expand({-1, a.size(1), -1, -1})}, -1));
 }
 
 void slicePositions(const Instruction &instruction, TrainingForward &forward) {
@@ -100,7 +115,8 @@ void batchTokens(const Instruction &instruction, TrainingForward &forward) {
 
 void router(const Instruction &instruction, TrainingForward &forward) {
     auto [scores, indices] = chooseExperts(forward.input(instruction, 0), *forward.parameter(instruction, 0),
-                                           forward.parameter(instruction, 1), forward.constants(instruction));
+                                           forward.parameter(instruction, 1), forward.parameter(instruction, 2),
+                                           forward.constants(instruction));
     forward.slot(instruction.out[0]) = std::move(scores);
     forward.slot(instruction.out[1]) = std::move(indices);
 }
@@ -163,7 +179,9 @@ void rope(const Instruction &instruction, TrainingForward &forward) {
     const at::Tensor cos = forward.input(instruction, 2).unsqueeze(1);
     const at::Tensor sin = forward.input(instruction, 3).unsqueeze(1);
     for (std::size_t i = 0; i < 2; ++i) {
-        const at::Tensor &x = forward.input(instruction, i);
+        at::Tensor x = forward.input(instruction, i);
+        if (instruction.operation->attributes.contains("interleave"))
+            x = firstsThenSeconds(x);
         forward.slot(instruction.out[i]) = x * cos + rotateHalf(x) * sin;
     }
 }
@@ -254,6 +272,9 @@ constexpr std::array operations{
     OperationRow{OpKind::MergeHeads, mergeHeads},
     OperationRow{OpKind::SliceTokens, sliceTokens},
     OperationRow{OpKind::Slice, slicePositions},
+    OperationRow{OpKind::SingleHead, singleHead},
+    OperationRow{OpKind::DropHead, dropHead},
+    OperationRow{OpKind::CatHeads, catHeads},
     OperationRow{OpKind::Scale, scale},
     OperationRow{OpKind::FlattenTokens, flattenTokens},
     OperationRow{OpKind::BatchTokens, batchTokens},

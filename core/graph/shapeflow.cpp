@@ -129,6 +129,11 @@ TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, co
     }
     case OpKind::InterleavedGlu: sizes.setLast(sizes.last() / 2); return value;
     case OpKind::CombineExperts: return TracedValue::tensor({sizes.at[0], sizes.last()});
+    case OpKind::SingleHead: return TracedValue::tensor({sizes.at[0], 1, sizes.at[1], sizes.last()});
+    case OpKind::DropHead: return TracedValue::tensor({sizes.at[0], sizes.at[2], sizes.last()});
+    case OpKind::CatHeads:
+        sizes.setLast(sizes.last() + (operation.in.size() > 1 ? frame.get(operation.in[1]).sizes.last() : 0));
+        return value;
     case OpKind::Slice: {
         const auto [begin, end] = slicedPositions(operation, sizes.last());
         sizes.setLast(end - begin);

@@ -50,20 +50,26 @@ struct LocalHeads {
     bool wholeValues = true;
 };
 
+// Widths of a head.
+struct HeadDims {
+    std::int64_t query, key, value;
+};
+
 LocalHeads meet(const Channels &queries, const Channels &keys, const Channels &values, const Pairing &pairing,
-                std::int64_t groups, std::int64_t headDim) {
+                std::int64_t groups, const HeadDims &dims) {
     LocalHeads local;
-    const auto count = [&](const Channels &channels) { return width(channels) / headDim; };
-    std::vector<std::int64_t> keyUses(static_cast<std::size_t>(count(keys)), 0);
-    std::vector<std::int64_t> valueUses(static_cast<std::size_t>(count(values)), 0);
+    const std::int64_t queryCount = width(queries) / dims.query, keyCount = width(keys) / dims.key,
+                       valueCount = width(values) / dims.value;
+    std::vector<std::int64_t> keyUses(static_cast<std::size_t>(keyCount), 0);
+    std::vector<std::int64_t> valueUses(static_cast<std::size_t>(valueCount), 0);
     for (std::int64_t i = 0; i < pairing.heads; ++i) {
-        const std::int64_t key = std::min(i / pairing.queriesPerKey, count(keys) - 1);
-        const std::int64_t value = std::min(i / pairing.queriesPerValue, count(values) - 1);
-        const std::int64_t query = headAt(queries, std::min(i, count(queries) - 1), headDim);
-        const bool right = query >= 0 && headAt(keys, key, headDim) == query / groups &&
-                           headAt(values, value, headDim) == query / groups;
-        append(local.output, right ? Interval{query * headDim, (query + 1) * headDim}
-                                   : broken(i * headDim, (i + 1) * headDim));
+        const std::int64_t key = std::min(i / pairing.queriesPerKey, keyCount - 1);
+        const std::int64_t value = std::min(i / pairing.queriesPerValue, valueCount - 1);
+        const std::int64_t query = headAt(queries, std::min(i, queryCount - 1), dims.query);
+        const bool right = query >= 0 && headAt(keys, key, dims.key) == query / groups &&
+                           headAt(values, value, dims.value) == query / groups;
+        append(local.output, right ? Interval{query * dims.value, (query + 1) * dims.value}
+                                   : broken(i * dims.value, (i + 1) * dims.value));
         local.right = local.right && right;
         ++keyUses[static_cast<std::size_t>(key)];
         ++valueUses[static_cast<std::size_t>(value)];
@@ -84,7 +90,7 @@ struct HeadsMet {
 };
 
 HeadsMet meetEverywhere(const Layout &q, const Layout &k, const Layout &v, bool byCounts, std::int64_t groups,
-                        std::int64_t headDim) {
+                        const HeadDims &dims) {
     HeadsMet met;
     const bool alike = q.isSame() && k.isSame() && v.isSame();
     for (int r = 0; r < q.ranks(); ++r) {
@@ -92,13 +98,13 @@ HeadsMet meetEverywhere(const Layout &q, const Layout &k, const Layout &v, bool 
             met.output.push_back(met.output.front());
             continue;
         }
-        const std::int64_t nq = q.width(r) / headDim, nk = k.width(r) / headDim, nv = v.width(r) / headDim;
+        const std::int64_t nq = q.width(r) / dims.query, nk = k.width(r) / dims.key, nv = v.width(r) / dims.value;
         const Pairing pairing = byCounts ? pairByLocalCounts(nq, nk, nv) : pairByConfiguredGroups(nq, nk, nv, groups);
         if (!pairing.heads) {
             met.fails = true;
             return met;
         }
-        LocalHeads local = meet(q.at(r), k.at(r), v.at(r), pairing, groups, headDim);
+        LocalHeads local = meet(q.at(r), k.at(r), v.at(r), pairing, groups, dims);
         met.right = met.right && local.right;
         met.wholeKeys = met.wholeKeys && local.wholeKeys;
         met.wholeValues = met.wholeValues && local.wholeValues;
@@ -179,13 +185,17 @@ Value FlowRun::attend(const Operation &operation, std::string_view label, const 
         for (FlowSide &s : side(*value, role, frame.self))
             sides.push_back(std::move(s));
     Value y = q;
-    y.headDim = std::max<std::int64_t>(1, q.headDim);
     y.wrong = q.wrong || k.wrong || v.wrong;
-    const HeadsMet met = meetEverywhere(q.layout, k.layout, v.layout, byCounts, groups, y.headDim);
+    const auto dimOf = [&](const Value &value) { return std::max<std::int64_t>(1, value.headDim > 0 ? value.headDim : q.headDim); };
+    const HeadDims dims{dimOf(q), dimOf(k), dimOf(v)};
+    y.headDim = dims.query;
+    const HeadsMet met = meetEverywhere(q.layout, k.layout, v.layout, byCounts, groups, dims);
     if (met.fails)
         return fails(FlowCause::HeadCounts, frame.self, label, std::move(sides));
+    if (met.right && dims.value != dims.query)
+        y.layout = Layout::of(q.layout.extent() / dims.query * dims.value, met.output);
     if (!met.right) {
-        y.layout = Layout::of(q.layout.extent(), met.output);
+        y.layout = Layout::of(q.layout.extent() / dims.query * dims.value, met.output);
         y.brokenBy = -1;
         for (const Value *value : {&q, &k, &v})
             y.brokenBy = std::max(y.brokenBy, value->brokenBy);

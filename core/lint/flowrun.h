@@ -84,7 +84,10 @@ private:
     Value interleavedGlu(std::string_view label, const Value &x, const Frame &frame);
     Value combineExperts(std::string_view label, const Value &x, const Value &scores, const Frame &frame);
     Value slicePositions(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
-    Value viewHeads(std::string_view label, const Value &x, const Frame &frame);
+    Value viewHeads(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Layout resizedHeads(const Layout &layout, std::int64_t from, std::int64_t to);
+    Value sliceHeads(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Value catHeads(std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Value attend(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
     bool meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y, const Frame &frame);
     void attentionGradient(const Value &y, const Values &in, const std::array<bool, 3> &met, std::string_view label,

@@ -30,8 +30,15 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
     case OpKind::Activation: return {elementwise(shown, first(), frame)};
     case OpKind::Multiply:
     case OpKind::Add: return {combine(operation.kind, shown, first(), second(), frame)};
-    case OpKind::ViewHeads: return {viewHeads(shown, first(), frame)};
+    case OpKind::ViewHeads: return {viewHeads(operation, shown, first(), frame)};
+    case OpKind::CatHeads: return {catHeads(shown, first(), second(), frame)};
+    case OpKind::SingleHead: {
+        Value head = first();
+        head.headDim = head.layout.tracked() ? head.layout.extent() : 0;
+        return {head};
+    }
     case OpKind::Attend: return {attend(operation, shown, in, frame)};
+    case OpKind::DropHead:
     case OpKind::MergeHeads: {
         Value merged = first();
         merged.headDim = 0;
@@ -135,6 +142,8 @@ Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, cons
 Value FlowRun::slicePositions(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
     if (x.unknown || !x.layout.tracked())
         return x;
+    if (x.headDim > 0)
+        return sliceHeads(operation, label, x, frame);
     const auto [begin, end] = slicedPositions(operation, x.layout.extent());
     bool elsewhere = false;
     std::vector<Channels> byRank;
@@ -158,7 +167,10 @@ Value FlowRun::slicePositions(const Operation &operation, std::string_view label
         y.brokenBy = suspect(FlowCause::SlicedApart, frame.self, label, side(x, "sliced", frame.self));
     if (needsGradients()) {
         y.gradient = newSlot();
-        m_tape.record([in = x.gradient, out = y.gradient, cause = elsewhere ? y.brokenBy : -1](GradientTape &tape) {
+        const bool tail = x.tailGradient >= 0 && begin >= x.tailBegin;
+        y.tailGradient = -1;
+        m_tape.record([in = tail ? x.tailGradient : x.gradient, out = y.gradient,
+                       cause = elsewhere ? y.brokenBy : -1](GradientTape &tape) {
             GradientKind kind = tape.at(out);
             if (cause >= 0 && !kind.none())
                 kind = GradientKind::wrongBecause(cause);
@@ -168,11 +180,70 @@ Value FlowRun::slicePositions(const Operation &operation, std::string_view label
     return y;
 }
 
-Value FlowRun::viewHeads(std::string_view label, const Value &x, const Frame &frame) {
+// Heads of another width: those a rank holds whole stay where they are.
+Layout FlowRun::resizedHeads(const Layout &layout, std::int64_t from, std::int64_t to) {
+    std::vector<Channels> byRank;
+    for (int r = 0; r < m_tp; ++r) {
+        Channels channels;
+        for (std::int64_t i = 0; i < layout.width(r) / from; ++i) {
+            const Channels head = slice(layout.at(r), i * from, (i + 1) * from);
+            const bool whole = head.size() == 1 && head.front().begin >= 0 && head.front().begin % from == 0;
+            const std::int64_t id = head.front().begin / from;
+            append(channels, whole ? Interval{id * to, (id + 1) * to} : broken(i * to, (i + 1) * to));
+        }
+        byRank.push_back(std::move(channels));
+    }
+    return Layout::of(layout.extent() / from * to, std::move(byRank));
+}
+
+Value FlowRun::sliceHeads(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
+    const auto [begin, end] = slicedPositions(operation, x.headDim);
+    if (end <= begin)
+        return fails(FlowCause::HeadsCut, frame.self, label, side(x, "heads", frame.self));
+    Value y = x;
+    y.headDim = end - begin;
+    y.layout = resizedHeads(x.layout, x.headDim, y.headDim);
+    if (needsGradients()) {
+        y.gradient = newSlot();
+        m_tape.record([in = x.gradient, out = y.gradient](GradientTape &tape) { tape.add(in, tape.at(out)); });
+    }
+    return y;
+}
+
+// b stands behind a in each head; a single head of b behind every head of a.
+Value FlowRun::catHeads(std::string_view label, const Value &a, const Value &b, const Frame &frame) {
+    if (a.unknown || b.unknown || !a.layout.tracked() || !b.layout.tracked())
+        return a.unknown ? a : b;
+    const std::int64_t wide = a.headDim + b.headDim;
+    const bool single = b.layout.extent() == b.headDim && a.layout.extent() != a.headDim;
+    Value y = a;
+    y.headDim = wide;
+    y.layout = resizedHeads(a.layout, a.headDim, wide);
+    y.wrong = a.wrong || b.wrong;
+    y.requiresGradient = a.requiresGradient || b.requiresGradient;
+    if (a.partial() || b.partial())
+        spoilPartial(y, a.partial() ? a : b, label, frame);
+    if (!single && !(resizedHeads(b.layout, b.headDim, wide) == y.layout))
+        return fails(FlowCause::HeadCounts, frame.self, label, side(b, "heads", frame.self));
+    if (needsGradients()) {
+        y.gradient = newSlot();
+        const bool shares = single && !a.layout.isSame();
+        m_tape.record([out = y.gradient, left = a.gradient, right = b.gradient, shares](GradientTape &tape) {
+            const GradientKind kind = tape.at(out);
+            if (kind.none())
+                return;
+            tape.add(left, kind);
+            tape.add(right, shares ? contribution(kind, -1) : kind);
+        });
+    }
+    return y;
+}
+
+Value FlowRun::viewHeads(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
     if (x.unknown || !x.layout.tracked())
         return x;
     Value y = x;
-    y.headDim = m_index.module(frame.self).integer("head_dim");
+    y.headDim = integerOf(operation, "head_dim", m_index.module(frame.self).integer("head_dim"));
     // view(..., -1, head_dim): a rest is an error, and so is nothing at all (-1 could be anything).
     for (int r = 0; r < m_tp; ++r)
         if (y.headDim < 1 || x.layout.width(r) % y.headDim != 0 || x.layout.width(r) == 0)

@@ -74,6 +74,7 @@ Value FlowRun::linear(const Operation &operation, std::string_view label, const 
         return fails(FlowCause::InputWidth, frame.self, label, std::move(sides));
     Value y = x;
     y.headDim = 0;
+    y.tailGradient = -1;
     y.origin = frame.self;
     y.layout = claimed ? full(weight->rows.extent()) : weight->rows;
     if (!(x.layout == columns))

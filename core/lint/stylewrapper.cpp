@@ -235,16 +235,25 @@ Value FlowRun::addBias(ModuleIndex module, const Value &value) {
     return y;
 }
 
-// The gradient of some columns is summed: right only where just those are shares.
+// The gradient of the last qk_rope_head_dim columns is summed: right only where just those are shares.
 void FlowRun::sumColumns(ModuleIndex module, Value &value) {
     if (!needsGradients() || value.gradient < 0)
         return;
     const int in = value.gradient;
+    const auto columns = m_index.model().config.integer("qk_rope_head_dim", 0).value_or(0);
     value.gradient = newSlot();
-    m_tape.record([=, this, out = value.gradient](GradientTape &tape) {
-        if (!tape.at(out).none())
-            tape.add(in, GradientKind::wrongBecause(
-                             suspect(FlowCause::GradientRepeated, module, "output gradient", {})));
+    value.tailGradient = newSlot();
+    value.tailBegin = value.layout.tracked() ? value.layout.extent() - columns : 0;
+    m_tape.record([=, this, out = value.gradient, tailOut = value.tailGradient](GradientTape &tape) {
+        const GradientKind head = tape.at(out);
+        const GradientKind tail = tape.at(tailOut).none() ? head : tape.at(tailOut);
+        if (head.none() && tail.none())
+            return;
+        GradientKind summed = allReduced(tail);
+        if (!summed.right() && !summed.none())
+            summed = GradientKind::wrongBecause(suspect(FlowCause::GradientRepeated, module, "output gradient", {}));
+        tape.add(in, head);
+        tape.add(in, summed);
     });
 }
 

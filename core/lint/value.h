@@ -28,6 +28,9 @@ struct Value {
     bool slidingMask = false;      // a mask of a sliding window
     bool requiresGradient = false; // some trainable parameter lies before it
     int gradient = -1;      // its slot in the gradient table; identity operations share one
+    // The gradient of the channels from tailBegin on, where a style treats it apart; -1: gradient has all.
+    int tailGradient = -1;
+    std::int64_t tailBegin = 0;
     int pending = -1;       // finding that is true only if the scale does harm (see FlowRun)
     int brokenBy = -1;      // finding that is true only if the broken channels are used
     std::optional<ModuleIndex> origin; // the module that gave it its layout

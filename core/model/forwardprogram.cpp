@@ -22,6 +22,9 @@ std::string_view name(OpKind kind) {
     case OpKind::Attend: return "attend";
     case OpKind::MergeHeads: return "merge_heads";
     case OpKind::SliceTokens: return "slice_tokens";
+    case OpKind::SingleHead: return "single_head";
+    case OpKind::DropHead: return "drop_head";
+    case OpKind::CatHeads: return "cat_heads";
     case OpKind::Slice: return "slice";
     case OpKind::Scale: return "scale";
     case OpKind::FlattenTokens: return "flatten_tokens";
@@ -35,12 +38,14 @@ std::string_view name(OpKind kind) {
     return "?";
 }
 
+std::int64_t integerOf(const Operation &operation, const std::string &key, std::int64_t fallback) {
+    const auto found = operation.attributes.find(key);
+    const auto *value = found == operation.attributes.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+    return value ? *value : fallback;
+}
+
 std::pair<std::int64_t, std::int64_t> slicedPositions(const Operation &operation, std::int64_t width) {
-    const auto number = [&](const char *key, std::int64_t fallback) {
-        const auto found = operation.attributes.find(key);
-        const auto *value = found == operation.attributes.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
-        return value ? *value : fallback;
-    };
+    const auto number = [&](const char *key, std::int64_t fallback) { return integerOf(operation, key, fallback); };
     if (const std::int64_t of = number("of", 0); of > 0) {
         const std::int64_t size = (width + of - 1) / of;
         const std::int64_t begin = std::min(size * number("chunk", 0), width);

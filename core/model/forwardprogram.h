@@ -25,10 +25,14 @@ enum class OpKind {
     Activation,  // in: x                      attr function ("silu", ...)      out: like x
     Multiply,    // in: a, b                                                    out: elementwise product
     Add,         // in: a, b                                                    out: elementwise sum (residual)
-    ViewHeads,   // in: x [B,T,n*D]            self attr head_dim               out: [B,T,n,D], n = -1
+    ViewHeads,   // in: x [B,T,n*D]            attr or self attr head_dim       out: [B,T,n,D], n = -1
+    SingleHead,  // in: x [B,T,D]                                               out: [B,1,T,D]
+    DropHead,    // in: x [B,1,S,D] of the cache                                out: [B,S,D], the positions that are filled
+    CatHeads,    // in: a [B,n,T,D], b [B,n,T,E] or [B,1,T,E], b for every head  out: [B,n,T,D+E]
     Transpose,   // in: x [B,T,n,D]                                             out: [B,n,T,D]
     RopeTable,   // in: x, position_ids        self attrs rope                  out: cos, sin [B,T,D]
-    Rope,        // in: q, k, cos, sin                                          out: q, k
+    Rope,        // in: q, k, cos, sin                                          out: q, k. attr interleave: pairs of
+                 //                            neighbours rotate and the result holds first all firsts
     CausalMask,  // in: embeddings, mask, cache, positions                      out: mask or None
     CacheUpdate, // in: k, v                   self attr layer_idx              out: k, v over the whole cache
     Attend,      // in: q, k, v, mask          self attrs head_dim, scaling, num_key_value_groups, sliding_window
@@ -37,13 +41,16 @@ enum class OpKind {
     MergeHeads,  // in: x [B,T,n,D]                                             out: [B,T,n*D]
     SliceTokens, // in: x [B,T,H]              logits_to_keep                   out: [B,T',H]
     Slice,       // in: x [...,I]              attrs begin, end (positions of the last dimension; a missing end: to
-                 //                            its end) or chunk, of (torch.chunk)   out: [...,I']
+                 //                            its end) or chunk, of (torch.chunk)   out: [...,I']; of each head where
+                 //                            heads are viewed
     Scale,       // in: x                      self attr embed_scale            out: x times it
     FlattenTokens, // in: x [B,T,...]                                            out: [B*T,...]
     BatchTokens,   // in: x [B*T,...], like [B,T,...]                            out: [B,T,...]
     Router,        // in: x [N,H]              params: weight [E,H], bias? [E]  out: scores, indices [N,k]
                    //                          self attrs top_k, norm_topk_prob: softmax, the k largest, made to sum to 1;
-                   //                          softmax_chosen: the k largest, softmax of these
+                   //                          softmax_chosen: the k largest, softmax of these; n_group > 0: sigmoid, the
+                   //                          k largest of the topk_group best groups by score plus the third parameter
+                   //                          (a buffer), times routed_scaling_factor
     ExpertProduct, // in: x [N,I] or [N,k,I], indices   params: weight [E,O,I], bias? [E,O]
                    //                          attr transposed: weight [E,I,O]  out: [N,k,O], each by its own expert
     InterleavedGlu, // in: x [...,2I], gate and up by turns   self attrs swiglu_alpha, swiglu_limit   out: [...,I]
@@ -68,6 +75,9 @@ struct GuardRead {
 struct Operation;
 // Positions [first, second) that a Slice takes of a last dimension of this width; as Python, past the end is empty.
 std::pair<std::int64_t, std::int64_t> slicedPositions(const Operation &operation, std::int64_t width);
+
+// An integer attribute of the operation.
+std::int64_t integerOf(const Operation &operation, const std::string &key, std::int64_t fallback);
 
 struct Operation {
     OpKind kind = OpKind::Add;

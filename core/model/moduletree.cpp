@@ -41,6 +41,11 @@ const Parameter *Module::parameter(std::string_view parameterName) const {
     return found == parameters.end() ? nullptr : &*found;
 }
 
+const Parameter *Module::buffer(std::string_view bufferName) const {
+    const auto found = std::ranges::find(buffers, bufferName, &Parameter::name);
+    return found == buffers.end() ? nullptr : &*found;
+}
+
 const Module *ModuleTree::find(std::string_view fullName) const {
     const auto index = indexOf(fullName);
     return index ? &at(*index) : nullptr;

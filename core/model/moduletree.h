@@ -38,6 +38,7 @@ struct Module {
     std::optional<ModuleIndex> parent;
     std::vector<ModuleIndex> children;
     std::vector<Parameter> parameters;
+    std::vector<Parameter> buffers; // tensors of the checkpoint that are no parameters: whole on each rank, no gradient
 
     // Code objects, ids into ModelDescription::programs. call: what `module(...)` enters before nn.Module._call_impl
     // (GradientCheckpointingLayer.__call__ up to 5.22), empty for most. forward: the outermost code object behind
@@ -60,6 +61,7 @@ struct Module {
     bool flag(const std::string &key, bool fallback = false) const;
     std::string text(const std::string &key, const std::string &fallback = {}) const;
     const Parameter *parameter(std::string_view parameterName) const;
+    const Parameter *buffer(std::string_view bufferName) const;
 };
 
 // The target parameter is the same tensor as the source (tie_word_embeddings): full names with the parameter.

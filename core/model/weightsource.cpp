@@ -18,8 +18,11 @@ const Parameter *findParameter(const ModuleTree &tree, const std::string &name) 
     const std::size_t dot = name.rfind('.');
     const Module *module =
         tree.find(dot == std::string::npos ? "" : std::string_view(name).substr(0, dot));
-    return module ? module->parameter(dot == std::string::npos ? name : name.substr(dot + 1))
-                  : nullptr;
+    if (!module)
+        return nullptr;
+    const std::string local = dot == std::string::npos ? name : name.substr(dot + 1);
+    const Parameter *parameter = module->parameter(local);
+    return parameter ? parameter : module->buffer(local);
 }
 
 // The parameter that a tied one shares its tensor with; the name itself when it is not a target.
@@ -111,7 +114,9 @@ Result<WeightSource> WeightSource::open(const ModelSource &source, const ModelDe
 
 Result<void> WeightSource::addParameters(const ModelDescription &model) {
     for (const Module &module : model.tree.modules)
-        for (const Parameter &parameter : module.parameters) {
+        for (std::size_t i = 0; i < module.parameters.size() + module.buffers.size(); ++i) {
+            const Parameter &parameter = i < module.parameters.size() ? module.parameters[i]
+                                                                      : module.buffers[i - module.parameters.size()];
             const std::string name = fullName(module, parameter);
             if (!isCountable(parameter))
                 return fail(ErrorCode::BadInput,

@@ -107,7 +107,7 @@ RowResult viewHeads(const OpScope &scope) {
     const auto x = inputOf(scope, 0, 1);
     if (!x)
         return tl::unexpected(x.error());
-    const std::int64_t headDim = scope.self.integer("head_dim");
+    const std::int64_t headDim = integerOf(scope.operation, "head_dim", scope.self.integer("head_dim"));
     if (headDim <= 0 || x->back() % headDim != 0)
         return mismatch(scope, toText(*x) + " cannot be viewed as heads of " + std::to_string(headDim));
     Shape out = *x;
@@ -206,6 +206,30 @@ RowResult sliceTokens(const OpScope &scope) {
     return cost(scope, {Shape{(*x)[0], std::min<std::int64_t>((*x)[1], 1), (*x)[2]}}, 0.0, 0, 0);
 }
 
+RowResult singleHead(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 3);
+    if (!x)
+        return tl::unexpected(x.error());
+    return cost(scope, {Shape{(*x)[0], 1, (*x)[1], (*x)[2]}}, 0.0, 0, 0);
+}
+
+RowResult dropHead(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 4);
+    if (!x)
+        return tl::unexpected(x.error());
+    return cost(scope, {Shape{(*x)[0], (*x)[2], (*x)[3]}}, 0.0, 0, 0);
+}
+
+RowResult catHeads(const OpScope &scope) {
+    const auto a = inputOf(scope, 0, 4);
+    const auto b = inputOf(scope, 1, 4);
+    if (!a || !b)
+        return tl::unexpected(a ? b.error() : a.error());
+    Shape out = *a;
+    out.back() += b->back();
+    return cost(scope, {out}, 0.0, 1, 0);
+}
+
 RowResult slicePositions(const OpScope &scope) {
     const auto x = inputOf(scope, 0, 1);
     if (!x)
@@ -300,6 +324,8 @@ constexpr CostRow rows[] = {
     {OpKind::CausalMask, causalMask}, {OpKind::CacheUpdate, cacheUpdate},
     {OpKind::Attend, attend},         {OpKind::MergeHeads, mergeHeads},
     {OpKind::SliceTokens, sliceTokens}, {OpKind::Slice, slicePositions},
+    {OpKind::SingleHead, singleHead}, {OpKind::DropHead, dropHead},
+    {OpKind::CatHeads, catHeads},
     {OpKind::FlattenTokens, flattenTokens}, {OpKind::BatchTokens, batchTokens},
     {OpKind::Router, router},         {OpKind::ExpertProduct, expertProduct},
     {OpKind::InterleavedGlu, interleavedGlu},
