@@ -191,11 +191,10 @@ void addLayer(Builder &b, ModuleIndex list, const DecoderFacts &facts, const Inn
     if (facts.residualDropout)
         b.dropout(layer, "resid_attn_dropout");
     norm(facts.normBeforeMlp);
-    if (facts.addMlp && facts.addMlp(b, layer, index))
-        ;
-    else if (facts.packed)
+    const bool ownMlp = facts.addMlp && facts.addMlp(b, layer, index);
+    if (!ownMlp && facts.packed)
         b.packedMlp(layer, "mlp", d.hidden, inner.intermediate, inner.activation);
-    else
+    else if (!ownMlp)
         b.gatedMlp(layer, "mlp", d.hidden, inner.intermediate, facts.mlpBias, inner.activation);
     norm(facts.normAfterMlp);
     if (facts.residualDropout)

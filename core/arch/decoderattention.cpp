@@ -78,13 +78,7 @@ ForwardProgram attentionProgram(const Builder &b, const DecoderFacts &facts) {
         norm(body, "k_norm", keys);
     }
     body.push_back(op(OpKind::Rope, {queries, keys, "cos", "sin"}, {"q", "k"}, "apply_rotary_pos_emb"));
-    Operation update;
-    update.kind = OpKind::CacheUpdate;
-    update.in = {"k", "v_proj_heads", "cache"};
-    update.out = {"keys", "values"};
-    update.reads = {{GuardRead::Kind::SelfAttribute, "layer_idx"}, {GuardRead::Kind::CacheLength, "layer_idx"}};
-    update.graphOps = 2;
-    body.push_back(op(std::move(update), "past_key_values.update"));
+    body.push_back(cacheUpdate("k", "v_proj_heads", {"keys", "values"}, "past_key_values.update"));
     Operation attend;
     attend.kind = OpKind::Attend;
     attend.in = {"q", "keys", "values", "attention_mask"};

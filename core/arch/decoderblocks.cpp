@@ -13,6 +13,16 @@ Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string
     return {std::move(operation), std::move(label)};
 }
 
+Statement cacheUpdate(const Var &first, const Var &second, std::vector<Var> out, std::string label) {
+    Operation update;
+    update.kind = OpKind::CacheUpdate;
+    update.in = {first, second, "cache"};
+    update.out = std::move(out);
+    update.reads = {{GuardRead::Kind::SelfAttribute, "layer_idx"}, {GuardRead::Kind::CacheLength, "layer_idx"}};
+    update.graphOps = 2;
+    return op(std::move(update), std::move(label));
+}
+
 Statement chunkOfLast(const Var &in, std::int64_t chunk, std::int64_t of, const Var &out) {
     Operation slice;
     slice.kind = OpKind::Slice;

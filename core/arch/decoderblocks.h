@@ -18,6 +18,8 @@ Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string
 Statement op(Operation operation, std::string label = {});
 // torch.chunk(of, dim=-1)[chunk] of a variable.
 Statement chunkOfLast(const Var &in, std::int64_t chunk, std::int64_t of, const Var &out);
+// The update of the cache by two tensors of self's layer, with what Dynamo guards on there.
+Statement cacheUpdate(const Var &first, const Var &second, std::vector<Var> out, std::string label);
 Statement callModule(std::string path, std::vector<Var> args, std::vector<Var> out, std::string label = {});
 Statement callFunction(std::string program, std::vector<Var> args, std::vector<Var> out, std::string label = {});
 
@@ -124,8 +126,10 @@ Result<void> readOneWindow(const ModelConfig &config, std::int64_t fallback, Dec
 // slidingWindow and layerTypes as Qwen2Config and Qwen3Config.__post_init__ fill them in: layer_types of the file, else
 // sliding from max_window_layers on where use_sliding_window switches it on.
 Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts);
-// layer_types of the file; else every sliding_window_pattern-th layer (fallback: each `pattern`-th) attends to all.
-Result<std::vector<std::string>> readAlternatingWindow(const ModelConfig &config, std::int64_t pattern);
+// slidingWindow, layerTypes and both masks of families that build both: layer_types of the file; else every
+// sliding_window_pattern-th layer (fallback: each `pattern`-th) attends to all.
+Result<void> readAlternatingWindow(const ModelConfig &config, std::int64_t fallback, std::int64_t pattern,
+                                   DecoderFacts &facts);
 // The first of these keys that the file has; at least 1. Errors name the key.
 Result<std::int64_t> readCount(const ModelConfig &config, const std::vector<std::string> &keys, std::int64_t fallback);
 // As many layers as "num_hidden_layers" says, 1 to 100000.

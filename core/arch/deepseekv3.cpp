@@ -90,13 +90,7 @@ ForwardProgram attentionProgram(const Builder &b, const Latent &l) {
     if (l.interleave)
         rope.attributes = {{"interleave", true}};
     body.push_back(op(std::move(rope), "apply_rotary_pos_emb"));
-    Operation update;
-    update.kind = OpKind::CacheUpdate;
-    update.in = {"kv_nope", "k_rotated", "cache"};
-    update.out = {"cached_nope", "cached_rot"};
-    update.reads = {{GuardRead::Kind::SelfAttribute, "layer_idx"}, {GuardRead::Kind::CacheLength, "layer_idx"}};
-    update.graphOps = 2;
-    body.push_back(op(std::move(update), "cache.update"));
+    body.push_back(cacheUpdate("kv_nope", "k_rotated", {"cached_nope", "cached_rot"}, "cache.update"));
     body.push_back(op(OpKind::CatHeads, {"q_pass", "q_rotated"}, {"queries"}, "cat(q_pass, q_rot)"));
     expand(body, l);
     body.push_back(op(OpKind::Attend, {"queries", "keys", "values", "attention_mask"}, {"attended"}, "attention"));

@@ -30,23 +30,16 @@ Result<ModelDescription> describeGemma3Text(const ModelConfig &config, const Ups
     if (const auto described = refuseUndescribed(config); !described)
         return tl::unexpected(described.error());
     const auto bias = config.flag("attention_bias", false);
-    const auto window = blocks::readSlidingWindow(config, 4096);
     const auto scalar = config.real("query_pre_attn_scalar", 256);
     const auto hidden = config.integer("hidden_size", 2304);
     if (!bias)
         return tl::unexpected(bias.error());
-    if (!window)
-        return tl::unexpected(window.error());
     if (!scalar)
         return tl::unexpected(scalar.error());
     if (!hidden)
         return tl::unexpected(hidden.error());
-    auto types = blocks::readAlternatingWindow(config, 6);
-    if (!types)
-        return tl::unexpected(types.error());
-    facts.layerTypes = std::move(*types);
-    facts.slidingWindow = *window;
-    facts.masks = {"full_attention", "sliding_attention"};
+    if (const auto read = blocks::readAlternatingWindow(config, 4096, 6, facts); !read)
+        return tl::unexpected(read.error());
     facts.attentionBias = facts.outputBias = *bias;
     facts.attentionScale = 1.0 / std::sqrt(*scalar);
     facts.embeddingScale = std::sqrt(static_cast<double>(*hidden));

@@ -12,13 +12,12 @@ Result<ModelDescription> describeGptOss(const ModelConfig &config, const Upstrea
     facts.prefix = "GptOss";
     facts.pythonFile = "modeling_gpt_oss.py";
     const auto bias = config.flag("attention_bias", true);
-    const auto window = blocks::readSlidingWindow(config, 128);
     const auto experts = blocks::readCount(config, {"num_local_experts", "num_experts"}, 128);
     const auto chosen = blocks::readCount(config, {"num_experts_per_tok"}, 4);
     const auto inner = blocks::readCount(config, {"intermediate_size"}, 2880);
     const auto alpha = config.real("swiglu_alpha", 1.702);
     const auto limit = config.real("swiglu_limit", 7.0);
-    for (const auto *number : {&window, &experts, &chosen, &inner})
+    for (const auto *number : {&experts, &chosen, &inner})
         if (!*number)
             return tl::unexpected(number->error());
     for (const auto *number : {&alpha, &limit})
@@ -26,12 +25,8 @@ Result<ModelDescription> describeGptOss(const ModelConfig &config, const Upstrea
             return tl::unexpected(number->error());
     if (!bias)
         return tl::unexpected(bias.error());
-    auto types = blocks::readAlternatingWindow(config, 2);
-    if (!types)
-        return tl::unexpected(types.error());
-    facts.layerTypes = std::move(*types);
-    facts.slidingWindow = *window;
-    facts.masks = {"full_attention", "sliding_attention"};
+    if (const auto read = blocks::readAlternatingWindow(config, 128, 2, facts); !read)
+        return tl::unexpected(read.error());
     facts.attentionBias = facts.outputBias = *bias;
     facts.sinks = facts.halfTables = true;
     facts.attention = "eager"; // no sdpa with sinks

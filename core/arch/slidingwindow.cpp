@@ -78,18 +78,24 @@ Result<void> readSwitchedWindow(const ModelConfig &config, DecoderFacts &facts) 
     return {};
 }
 
-Result<std::vector<std::string>> readAlternatingWindow(const ModelConfig &config, std::int64_t pattern) {
+Result<void> readAlternatingWindow(const ModelConfig &config, std::int64_t fallback, std::int64_t pattern,
+                                   DecoderFacts &facts) {
+    const auto window = readSlidingWindow(config, fallback);
     const auto layers = readLayerCount(config);
-    if (!layers)
-        return tl::unexpected(layers.error());
-    auto types = typesOfFile(config, *layers);
     const auto every = config.integer("sliding_window_pattern", pattern);
-    if (!types || !every)
-        return tl::unexpected(types ? every.error() : types.error());
+    for (const auto *number : {&window, &layers, &every})
+        if (!*number)
+            return tl::unexpected(number->error());
+    auto types = typesOfFile(config, *layers);
+    if (!types)
+        return tl::unexpected(types.error());
     if (types->empty())
         for (std::int64_t i = 0; i < *layers; ++i)
             types->push_back(*every > 0 && (i + 1) % *every == 0 ? "full_attention" : "sliding_attention");
-    return types;
+    facts.slidingWindow = *window;
+    facts.layerTypes = std::move(*types);
+    facts.masks = {"full_attention", "sliding_attention"};
+    return {};
 }
 
 } // namespace tpscope::blocks

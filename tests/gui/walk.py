@@ -57,9 +57,6 @@ class Walk:
         for key in keys:
             self.xdotool("key", "--clearmodifiers", key)
 
-    def type(self, text):
-        self.xdotool("type", "--delay", "20", text)
-
     def title(self):
         return self.xdotool("getwindowname", self.window).strip()
 
