@@ -47,6 +47,8 @@ Result<Boundary> boundaryOf(const ParallelStyle *style, const Module &module, co
     edge.gatheredWidth = module.integer(module.isEmbedding ? "embedding_dim" : "out_features");
     edge.defersBias = edge.reduces && style->oneDim == ParallelStyle::OneDim::BiasWhole;
     edge.hooksParameters = style->hooksParameters();
+    if (style->sync == ParallelStyle::Sync::RopeColumns)
+        edge.summedColumns = config.integer(std::string(style->requiresConfigKey), 0).value_or(0);
     return edge;
 }
 

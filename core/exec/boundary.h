@@ -18,6 +18,7 @@ struct Boundary {
     bool defersBias = false;        // the bias is added after the reduction
     bool hooksParameters = false;   // the own parameters' gradients are summed over the ranks
     std::int64_t gatheredWidth = 0; // of the last dimension of the gathered output
+    std::int64_t summedColumns = 0; // last columns of the output whose gradient is summed over the ranks
 };
 
 // From the style's row and the module's facts; nullptr: no style. Errors: CannotRun where transformers' forward raises

@@ -61,6 +61,17 @@ at::Tensor sumInputGradient(const at::Tensor &x, ProcessGroup *group) {
     return withBackward(x, x, [group](const at::Tensor &gradient) { return summed(gradient, *group); });
 }
 
+at::Tensor sumColumnGradient(const at::Tensor &x, std::int64_t columns, ProcessGroup *group) {
+    if (!group)
+        return x;
+    return withBackward(x, x, [group, columns](const at::Tensor &gradient) {
+        at::Tensor out = gradient.clone(at::MemoryFormat::Contiguous);
+        const at::Tensor tail = out.narrow(-1, out.size(-1) - columns, columns);
+        tail.copy_(summed(tail, *group));
+        return out;
+    });
+}
+
 at::Tensor splitInput(const at::Tensor &x, ProcessGroup *group) {
     if (!group)
         return x;

@@ -17,6 +17,7 @@ at::Tensor withBackward(const at::Tensor &x, const at::Tensor &value,
                         std::function<at::Tensor(const at::Tensor &)> backward);
 
 at::Tensor sumInputGradient(const at::Tensor &x, ProcessGroup *group); // identity; all-reduce
+at::Tensor sumColumnGradient(const at::Tensor &x, std::int64_t columns, ProcessGroup *group); // of the last columns
 at::Tensor splitInput(const at::Tensor &x, ProcessGroup *group);       // own chunk of the last dim; all-gather
 at::Tensor divideInput(const at::Tensor &x, ProcessGroup *group);      // by the number of ranks; the same
 at::Tensor allReduce(const at::Tensor &x, ProcessGroup *group);        // sum; identity

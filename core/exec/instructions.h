@@ -24,6 +24,7 @@ enum class Step {
     AllReduce,        // sum over the ranks
     AllGather,        // the ranks' chunks of the last dimension, side by side; width: of the whole
     SumInputGradient, // training only: identity, all-reduces the gradient
+    SumColumnGradient, // training only: identity, all-reduces the gradient of the last `width` columns
     EnterHooked,      // training only: edges of a module whose parameters' gradients hooks sum
     LeaveHooked,
 };

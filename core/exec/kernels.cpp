@@ -377,6 +377,7 @@ Kernel kernelOf(const Instruction &instruction) {
     case Step::AllReduce: return allReduce;
     case Step::AllGather: return allGather;
     case Step::SumInputGradient:
+    case Step::SumColumnGradient:
     case Step::EnterHooked:
     case Step::LeaveHooked: break; // of a list with gradients, which this executor does not run
     }

@@ -139,6 +139,10 @@ Lowering::Slots Lowering::enterForward(ModuleIndex index, Slots arguments, const
         outputs.at(0) = emitOne(Step::AddBias, index, outputs.at(0));
         m_list.instructions.back().parameters = {m_deferredBias.at(index.value)};
     }
+    if (edge.summedColumns > 0 && m_options.training) {
+        outputs.at(0) = emitOne(Step::SumColumnGradient, index, outputs.at(0));
+        m_list.instructions.back().width = edge.summedColumns;
+    }
     if (hooked)
         outputs.at(0) = emitOne(Step::LeaveHooked, index, outputs.at(0));
     return outputs;

@@ -238,6 +238,11 @@ void allGather(const Instruction &instruction, TrainingForward &forward) {
         edges::allGather(forward.input(instruction, 0), instruction.width, forward.model.group));
 }
 
+void sumColumnGradient(const Instruction &instruction, TrainingForward &forward) {
+    set(instruction, forward,
+        edges::sumColumnGradient(forward.input(instruction, 0), instruction.width, forward.model.group));
+}
+
 void sumInputGradient(const Instruction &instruction, TrainingForward &forward) {
     set(instruction, forward, edges::sumInputGradient(forward.input(instruction, 0), forward.model.group));
 }
@@ -299,6 +304,7 @@ TrainingKernel trainingKernelOf(const Instruction &instruction) {
     case Step::AllReduce: return allReduce;
     case Step::AllGather: return allGather;
     case Step::SumInputGradient: return sumInputGradient;
+    case Step::SumColumnGradient: return sumColumnGradient;
     case Step::EnterHooked: return enterHooked;
     case Step::LeaveHooked: return leaveHooked;
     case Step::FusedLinear: break; // never in a list with gradients

@@ -40,27 +40,6 @@ class GradientTest : public QObject {
         return largest;
     }
 
-    // The gradient of the whole parameter from the ranks' shards.
-    static std::vector<float> assembled(const ParameterShard &shard, const std::vector<Result<TrainingResult>> &ranks) {
-        if (shard.dim < 0)
-            return ranks[0]->gradients.at(shard.name).value;
-        std::vector<float> whole(static_cast<std::size_t>(elementCount(shard.globalShape)), NAN);
-        std::int64_t inner = 1;
-        for (std::size_t d = static_cast<std::size_t>(shard.dim) + 1; d < shard.globalShape.size(); ++d)
-            inner *= shard.globalShape[d];
-        const std::int64_t size = shard.globalShape[static_cast<std::size_t>(shard.dim)];
-        const std::int64_t outer = elementCount(shard.globalShape) / inner / size;
-        for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-            const auto &local = ranks[rank]->gradients.at(shard.name).value;
-            std::size_t from = 0;
-            for (std::int64_t o = 0; o < outer; ++o)
-                for (const Interval &held : shard.held[rank])
-                    for (std::int64_t i = held.begin * inner; i < held.end * inner; ++i)
-                        whole[static_cast<std::size_t>(o * size * inner + i)] = local.at(from++);
-        }
-        return whole;
-    }
-
 private slots:
     void initTestCase() {
         std::ifstream file(fixture("grad_sync.json"));
@@ -224,10 +203,12 @@ private slots:
         const ShardLayout layout = shardLayout(subject.model, plan);
         QCOMPARE(layout.parameters.size(), whole[0]->gradients.size());
         for (const ParameterShard &shard : layout.parameters) {
-            const auto &truth = whole[0]->gradients.at(shard.name).value;
-            const double difference =
-                largestDifference(assembled(shard, ranks), std::vector<double>(truth.begin(), truth.end()));
-            QVERIFY2(difference < 2e-5, qPrintable(QString("%1: %2").arg(shard.name.c_str()).arg(difference)));
+            for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+                const auto truth = test::sliceOf(shard, rank, whole[0]->gradients.at(shard.name).value);
+                const double difference = largestDifference(ranks[rank]->gradients.at(shard.name).value,
+                                                            std::vector<double>(truth.begin(), truth.end()));
+                QVERIFY2(difference < 2e-5, qPrintable(QString("%1: %2").arg(shard.name.c_str()).arg(difference)));
+            }
         }
     }
 };

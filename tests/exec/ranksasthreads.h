@@ -63,4 +63,20 @@ inline std::vector<Result<TrainingResult>> train(const Subject &subject, const R
     return results;
 }
 
+// What a rank holds of a whole parameter's values, row-major.
+inline std::vector<float> sliceOf(const ParameterShard &shard, std::size_t rank, const std::vector<float> &whole) {
+    if (shard.dim < 0)
+        return whole;
+    std::int64_t inner = 1;
+    for (std::size_t d = static_cast<std::size_t>(shard.dim) + 1; d < shard.globalShape.size(); ++d)
+        inner *= shard.globalShape[d];
+    const std::int64_t size = shard.globalShape[static_cast<std::size_t>(shard.dim)];
+    std::vector<float> slice;
+    for (std::int64_t outer = 0; outer * size * inner < static_cast<std::int64_t>(whole.size()); ++outer)
+        for (const Interval &held : shard.held[rank])
+            slice.insert(slice.end(), whole.begin() + (outer * size + held.begin) * inner,
+                         whole.begin() + (outer * size + held.end) * inner);
+    return slice;
+}
+
 } // namespace tpscope::test
