@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Loads the model with its plan and hook mode. Used by tpscope_probe.py."""
 
+import contextlib
 import datetime
 import inspect
 import json
@@ -37,8 +38,13 @@ def set_up(request):
         # One host: the loopback interface is always there, whatever the machine's name resolves to.
         if platform.system() == "Linux":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        meeting = {}
+        if "MASTER_ADDR" not in os.environ:  # forked ranks
+            rendezvous = os.path.abspath(request["result"]) + ".rendezvous"
+            meeting = {"init_method": f"file://{rendezvous}", "world_size": request["tp"]}
+            meeting["rank"] = int(os.environ["RANK"])
         dist.init_process_group(
-            "gloo", timeout=datetime.timedelta(seconds=request["timeout_seconds"])
+            "gloo", timeout=datetime.timedelta(seconds=request["timeout_seconds"]), **meeting
         )
     return {
         "torch": torch.__version__,
@@ -101,6 +107,7 @@ class Hooks:
         self.warnings = []
         self.native_mode = None
         self.emulated = False
+        self.on_reduction = lambda parameter: None  # called by emulations that keep no gradient
 
     def install(self):
         try:
@@ -121,13 +128,15 @@ class Hooks:
             if "register_post_accumulate_grad_hook" in source
             else "unknown"
         )
+        if self.mode == "native":
+            self.mode = self.native_mode
         self.emulated = self.mode != self.native_mode
         emulation = {
             "none": no_hook,
             "module-backward": module_backward,
             "tensor-grad": no_hook,
             "post-accumulate-grad": post_accumulate_grad,
-        }[self.mode]
+        }.get(self.mode)
         chosen = emulation if self.emulated else native
 
         def install_forward(style_object, module, mesh):
@@ -139,7 +148,7 @@ class Hooks:
     def after_load(self):
         if self.mode == "tensor-grad":
             for module, mesh in self.modules:
-                tensor_grad(module, mesh)
+                tensor_grad(module, mesh, self)
 
     def registered(self, model):
         """How many hooks of each kind exist at this moment on this rank."""
@@ -159,7 +168,7 @@ class Hooks:
             "post-accumulate-grad": "transformers 5.22 to 5.24",
             "tensor-grad": "no released version",
             "none": "no released version",
-        }[self.mode]
+        }.get(self.mode)
         how = (
             f"emulated on transformers {version}, as {like} does"
             if self.emulated
@@ -212,40 +221,53 @@ def post_accumulate_grad(style, module, mesh):
     return module
 
 
-def tensor_grad(module, mesh):
+def tensor_grad(module, mesh, hooks):
     """Reduces what each backward contributes, before it is accumulated; put on the loaded
     parameters."""
 
-    def _all_reduce(grad):
-        grad = grad.clone()
-        dist.all_reduce(grad, group=mesh.get_group())
-        return grad
+    def hook_of(param):
+        def _all_reduce(grad):
+            grad = grad.clone()
+            dist.all_reduce(grad, group=mesh.get_group())
+            hooks.on_reduction(param)
+            return grad
+
+        return _all_reduce
 
     for param in module.parameters(recurse=False):
         if param.requires_grad:
-            param.register_hook(_all_reduce)
+            param.register_hook(hook_of(param))
 
 
 def load(request, rank, events):
+    with model_folder(request, rank, events) as folder:
+        return load_plan(folder, request, events)
+
+
+@contextlib.contextmanager
+def model_folder(request, rank, events):
+    """The folder with weights; one with random weights is removed when all ranks have read it."""
+    folder, scratch = request["model"], None
+    if request["weights"] == "random" or not has_weights(folder):
+        events("load", f"random weights, seed {request['seed']}")
+        scratch = folder = random_model(request, rank)
+    try:
+        yield folder
+    finally:
+        if scratch and dist.is_initialized() and request["process_group"] == "gloo":
+            wait_for_others()
+        if scratch and rank == 0:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def load_plan(folder, request, events):
+    """The model under the request's plan, and its hooks."""
     hooks = Hooks(request["hooks"])
     handler = Warnings()
     logging.getLogger("transformers").addHandler(handler)
     hooks.warnings = handler.lines
     hooks.install()
-    folder = request["model"]
-    scratch = None
-    if request["weights"] == "random" or not has_weights(folder):
-        events("load", f"random weights, seed {request['seed']}")
-        scratch = folder = random_model(request, rank)
-    try:
-        model = from_pretrained(folder, request)
-    finally:
-        if scratch and rank == 0:
-            if dist.is_initialized() and request["process_group"] == "gloo":
-                wait_for_others()
-            shutil.rmtree(scratch, ignore_errors=True)
-        elif scratch and dist.is_initialized():
-            wait_for_others()
+    model = from_pretrained(folder, request)
     hooks.after_load()
     model.eval()
     events(
@@ -320,7 +342,7 @@ def from_pretrained(folder, request):
             cancel_own_plan(config)
         try:
             arguments["distributed_config"] = DistributedConfig(
-                tp_plan=request["plan"], tp_size=request["tp"]
+                tp_plan=request["plan"], tp_size=request["tp"], **expert_parallel(request)
             )
         except Exception as error:
             raise ProbeError("rejected", str(error)) from error
@@ -332,6 +354,12 @@ def from_pretrained(folder, request):
         if type(error).__name__ == "SafetensorError":
             raise ProbeError("load-error", str(error)) from error
         raise ProbeError("rejected", str(error)) from error
+
+
+def expert_parallel(request):
+    """Arguments that older versions of transformers lack are given only where they are needed."""
+    arguments = {"ep_size": request["ep"]} if request["ep"] > 1 else {}
+    return arguments | ({} if request["ep_plan"] is None else {"ep_plan": request["ep_plan"]})
 
 
 def cancel_own_plan(config):
@@ -348,6 +376,18 @@ def first_forward(model, request):
             model(input_ids=torch.tensor(request["input_ids"]), use_cache=False)
     except Exception as error:
         raise ProbeError("forward-error", str(error)) from error
+
+
+def module_of(error, model):
+    """The innermost module that a raised error passed through; None: none of the model's."""
+    names = {id(module): name for name, module in model.named_modules()}
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        for local in ("self", "module"):
+            name = names.get(id(trace.tb_frame.f_locals.get(local)))
+            found = name if name else found
+        trace = trace.tb_next
+    return found
 
 
 def cache_argument(model):

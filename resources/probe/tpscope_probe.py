@@ -2,7 +2,8 @@
 """Runs one request against the real transformers library and brings back what was measured.
 
     torchrun --standalone --nproc-per-node N tpscope_probe.py --request request.json
-    python tpscope_probe.py --request request.json       (tp 1, or process_group fake)
+    python tpscope_probe.py --request request.json       (tp 1, process_group fake, or an oracle,
+                                                          which forks its ranks)
 
 Plain PyTorch and transformers, nothing else. Never uses remote code or the network.
 
@@ -11,12 +12,14 @@ Request: a JSON object. A key with a default, given in brackets, may be left out
   weights           ["auto"] auto: random where there are no safetensors | random
   seed              [0] of random weights
   plan              [null] "auto" | {pattern: style} (DistributedConfig(tp_plan=...)) | null (tp 1)
+  ep                [1] ranks that share the experts (DistributedConfig(ep_size=...)): 1 or tp
+  ep_plan           [null] {pattern: style} (DistributedConfig(ep_plan=...)) | null
   plan_base         ["builtin"] builtin: rules are merged over the model's own plan |
                     none: they are the whole plan
   tp                [1] tensor-parallel size, which is the number of processes
   process_group     ["gloo"] gloo | fake: one process plays rank 0 of tp (graphs only)
-  hooks             ["post-accumulate-grad"] none | module-backward | post-accumulate-grad |
-                    tensor-grad
+  hooks             ["post-accumulate-grad"] native: what the version does | none |
+                    module-backward | post-accumulate-grad | tensor-grad
   execution         ["compile"] eager | compile: how the timed decode runs
   compile_backend   ["inductor"]
   attention         [null] null: the model's default; else sdpa, eager, ...
@@ -36,6 +39,8 @@ Request: a JSON object. A key with a default, given in brackets, may be left out
   result            path of the result, written once, atomically
   events            [null] path to append progress to, one JSON object a line:
                     {"t", "cpu_s", "phase", "message", ...}
+  twin              [null] for an oracle: a tiny model made from a config, see probe_oracle.py
+  oracle            [null] instead of measuring: compare with one process, see probe_oracle.py
   logits            [null] path of a safetensors file: "logits" [B, T, V] of the prefill and
                     "decode_logits" [B, N, V], row i chose token i; without B for one sequence
   go, wait_seconds  [null, 600] path: timed repeat r (from 0) starts when this file holds a number
@@ -45,10 +50,11 @@ Result: {"format": 1, "stage": "done", "environment", "hooks", "graphs", "latenc
 {"format": 1, "stage": S, "type", "message", "rank", "errors": [one a failing rank], "environment"}
 where S is "request" (this file is wrong), "environment" (libraries missing or too old),
 "load-error" (the model cannot be read), "rejected" (the library refuses plan or model at load),
-"forward-error" or "run-failed".
+"forward-error", "training-error" (a backward, or a forward with gradients), "reference-error" (one
+process alone fails) or "run-failed". "facts": what the oracle had found by then.
 
-Exit: 0 done, 1 rejected or forward-error, 2 request, load-error or environment, 3 run-failed;
-one sentence on stderr.
+Exit: 0 done, 1 rejected, forward-error or training-error, 2 request, load-error or environment, 3 run-failed
+or reference-error; one sentence on stderr.
 """
 
 import argparse
@@ -68,11 +74,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 FORMAT = 1
-HOOK_MODES = ("none", "module-backward", "post-accumulate-grad", "tensor-grad")
+HOOK_MODES = ("native", "none", "module-backward", "post-accumulate-grad", "tensor-grad")
 MEASURES = ("graphs", "explain", "latency", "logits", "collectives")
 EXIT = {
     "rejected": 1,
     "forward-error": 1,
+    "training-error": 1,
+    "reference-error": 3,
     "request": 2,
     "load-error": 2,
     "environment": 2,
@@ -84,6 +92,8 @@ DEFAULTS = {
     "plan": None,
     "plan_base": "builtin",
     "tp": 1,
+    "ep": 1,
+    "ep_plan": None,
     "process_group": "gloo",
     "hooks": "post-accumulate-grad",
     "execution": "compile",
@@ -105,6 +115,8 @@ DEFAULTS = {
     "logits": None,
     "go": None,
     "wait_seconds": 600,
+    "oracle": None,
+    "twin": None,
 }
 CHOICES = {
     "weights": ("auto", "random"),
@@ -147,6 +159,7 @@ def read_request(path):
             )
     for key, least in (
         ("tp", 1),
+        ("ep", 1),
         ("new_tokens", 1),
         ("warmup_tokens", 0),
         ("repeats", 1),
@@ -164,6 +177,8 @@ def read_request(path):
             "request", f"{path}: unknown measures {unknown}, expected of {', '.join(MEASURES)}"
         )
     rows = request["input_ids"]
+    if rows is None and request["oracle"]:
+        return request  # ids of the model's vocabulary
     if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
         raise ProbeError(
             "request", f"{path}: input_ids needs one or more rows of the same length, none empty"
@@ -231,6 +246,7 @@ def report_failure(request, rank, error, environment):
         "stage": stage,
         "type": type(cause).__name__,
         "message": clean_message(cause),
+        "module": getattr(error, "module", None),
         "traceback": "".join(traceback.format_exception(cause))[-6000:],
     }
     if isinstance(error, ProbeError) and not error.__cause__:
@@ -259,8 +275,10 @@ def report_failure(request, rank, error, environment):
         "type": first["type"],
         "message": first["message"],
         "rank": first["rank"],
+        "module": first["module"],
         "errors": notes,
         "environment": environment,
+        "facts": request.get("facts"),
     }
     if rank == notes[0]["rank"] and write_once(result, value):
         sentence = " ".join(first["message"].split())[:600]
@@ -285,13 +303,15 @@ def run(request, rank, environment):
         raise ProbeError("environment", f"cannot import {error.name}: {error}") from error
     environment.update(probe_model.set_up(request))
     events("load", f"torch {environment['torch']}, transformers {environment['transformers']}")
+    result = {"format": FORMAT, "stage": "done", "environment": environment}
+    if request["oracle"]:
+        import probe_oracle
+
+        result |= probe_oracle.measure(request, rank, events, environment)
+        finish(request, rank, result, events, probe_model)
+        return
     model, hooks = probe_model.load(request, rank, events)
-    result = {
-        "format": FORMAT,
-        "stage": "done",
-        "environment": environment,
-        "hooks": hooks.description(),
-    }
+    result["hooks"] = hooks.description()
     environment["attention"] = model.config.get_text_config()._attn_implementation
     result["hooks"]["after_load"] = hooks.registered(model)
     events("prefill", "first forward of the whole prompt")
@@ -306,10 +326,42 @@ def run(request, rank, environment):
         result["graphs"]["ranks_agree"] = probe_graphs.ranks_agree(result["graphs"])
     result["hooks"]["after_decode"] = hooks.registered(model)
     result["warnings"] = hooks.warnings
+    finish(request, rank, result, events, probe_model)
+
+
+def finish(request, rank, result, events, probe_model):
     probe_model.leave()
     if rank == 0:
         write_once(request["result"], result)
         events("done", "result written")
+
+
+def run_rank(request, rank, environment):
+    die_with_parent()
+    try:
+        run(request, rank, environment)
+    except BaseException as error:  # also KeyboardInterrupt: whatever ends a rank must be told
+        return report_failure(request, rank, error, environment)
+    return 0
+
+
+def run_forked(request):
+    """All ranks of an oracle. A rank that could not tell its end itself is told here."""
+    import probe_ranks
+
+    Events(request["events"], 0)("load", "importing torch and transformers")
+    probe_ranks.import_libraries()
+    failed = probe_ranks.wait(
+        probe_ranks.fork(request["tp"], lambda rank: run_rank(request, rank, {}))
+    )
+    if not failed:
+        return 0
+    message = probe_ranks.describe(*failed[0])
+    told = {"rank": failed[0][0], "type": "RankDied", "message": message}
+    failure = {"format": FORMAT, "stage": "run-failed", **told, "errors": [], "environment": {}}
+    if write_once(request["result"], failure):
+        print(f"tpscope_probe: {message}", file=sys.stderr)
+    return failed[0][1] if failed[0][1] > 0 else EXIT["run-failed"]
 
 
 def main():
@@ -319,21 +371,20 @@ def main():
     parser.add_argument("--request", required=True, help="request.json, see the top of this file")
     arguments = parser.parse_args()
     die_with_parent()
-    rank = int(os.environ.get("RANK", "0"))
     try:
         request = read_request(arguments.request)
+        world = int(os.environ.get("WORLD_SIZE", "1"))
+        if request["oracle"] and request["tp"] > 1 and "RANK" not in os.environ:
+            return run_forked(request)
+        if world != (request["tp"] if request["process_group"] == "gloo" else 1):
+            raise ProbeError("request", f"tp is {request['tp']} and {world} processes were started")
+    except ImportError as error:
+        failure = ProbeError("environment", f"cannot import {error.name}: {error}")
+        return report_failure(request | {"tp": 1}, 0, failure, {})
     except ProbeError as error:
         print(f"tpscope_probe: {error}", file=sys.stderr)
         return EXIT[error.stage]
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    environment = {}
-    try:
-        if world != (request["tp"] if request["process_group"] == "gloo" else 1):
-            raise ProbeError("request", f"tp is {request['tp']} and {world} processes were started")
-        run(request, rank, environment)
-    except BaseException as error:  # also KeyboardInterrupt: whatever ends a rank must be told
-        return report_failure(request, rank, error, environment)
-    return 0
+    return run_rank(request, int(os.environ.get("RANK", "0")), {})
 
 
 if __name__ == "__main__":
