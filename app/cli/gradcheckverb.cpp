@@ -11,21 +11,18 @@ void printText(const OracleAnswer &answer) {
     const OracleReport &report = answer.report;
     const bool exact = report.gradients && report.gradients->exact();
     std::cout << (exact ? "exact" : "wrong") << " (" << contextText(answer) << ")\n";
-    if (!report.failure.empty())
-        std::cout << "at " << report.failedStage << ": " << report.failure << '\n';
+    std::cout << failureText(report);
     if (report.gradients)
         std::cout << gradientText(*report.gradients, true);
+    std::cout << remarksText(answer);
 }
 
 int runGradcheck(const OracleOptions &options) {
     const auto answer = askOracle(options, false, true);
     if (!answer)
         return report(answer.error());
-    const int exitStatus = answer->report.verdict == OracleReport::Verdict::Right ? 0 : 1;
-    if (options.json())
-        return print(gradientsToJson(answer->report, answer->request), exitStatus);
-    printText(*answer);
-    return exitStatus;
+    return finishOracle(*answer, gradientsToJson(answer->report, answer->request), options,
+                        [&] { printText(*answer); });
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "app/cli/interrupt.h"
 #include "app/cli/sinks.h"
 #include "app/cli/table.h"
+#include "probe/transformersoracle.h"
 #include "run/oraclemessages.h"
 
 namespace tpscope::cli {
@@ -32,6 +33,44 @@ std::string ratioText(const ParameterGradient &parameter) {
     return parameter.ratio ? fixed(*parameter.ratio, 4) : "-";
 }
 
+bool isWrong(const OracleReport &report) { return report.verdict != OracleReport::Verdict::Right; }
+
+// What lint says about a plan that is wrong.
+std::vector<Diagnostic> findingsOf(const Loaded &loaded, const OracleRequest &request) {
+    LintOptions options;
+    options.upstream = loaded.upstream();
+    options.attention = request.config.attention;
+    options.train = request.gradients;
+    options.microSteps = request.microSteps;
+    options.trainable = request.trainable;
+    options.hooks = name(request.config.hooks);
+    if (!request.config.inputIds.empty())
+        options.promptTokens = static_cast<std::int64_t>(request.config.inputIds.front().size());
+    const LintReport report =
+        lint(loaded.model(), loaded.choice, loaded.workspace->builtinOrNull(), loaded.tp, options);
+    std::vector<Diagnostic> findings;
+    for (const Diagnostic &diagnostic : report.diagnostics)
+        if (diagnostic.severity == Severity::Error)
+            findings.push_back(diagnostic);
+    return findings;
+}
+
+Result<OracleReport> askGloo(const Loaded &loaded, const OracleRequest &request, EventSink &sink,
+                             std::stop_token stop) {
+#if !TPSCOPE_WITH_EXEC
+    return fail(ErrorCode::Unsupported, "this tpscope was built without LibTorch and runs no ranks; build with "
+                                        "TPSCOPE_EXEC=ON");
+#endif
+    if (request.gradientCheckpointing)
+        return fail(ErrorCode::Unsupported, "--gradient-checkpointing needs --backend transformers: native ranks keep "
+                                            "every activation");
+    // Loading is not emulated natively: what the loader refuses is a matter of rules.
+    if (const auto refused = refusal(loaded, request.config.attention);
+        refused && refused->report.outcome == Outcome::Rejected)
+        return refusedReport(loaded, refused->report);
+    return runOracle(runInputOf(loaded, request.config), request, sink, std::move(stop));
+}
+
 } // namespace
 
 void addOracleOptions(CLI::App &verb, OracleOptions &options) {
@@ -39,7 +78,7 @@ void addOracleOptions(CLI::App &verb, OracleOptions &options) {
     addPlanOptions(verb, options);
     addHookOption(verb, options);
     addFormatOption(verb, options);
-    verb.add_option("--backend", options.backend, "gloo: real ranks of this program; transformers: not there yet")
+    verb.add_option("--backend", options.backend, "gloo: real ranks of this program; transformers: ranks of the real library")
         ->check(CLI::IsMember({"gloo", "transformers"}))
         ->capture_default_str();
     verb.add_option("--micro-steps", options.microSteps, "backwards accumulated per optimizer step")
@@ -47,6 +86,10 @@ void addOracleOptions(CLI::App &verb, OracleOptions &options) {
         ->capture_default_str();
     verb.add_option("--trainable", options.trainable,
                     "pattern of parameters that are trained, e.g. \"*_norm.weight\"; default: all");
+    verb.add_flag("--gradient-checkpointing", options.gradientCheckpointing,
+                  "transformers: layers are computed again in the backward");
+    verb.add_option("--python", options.python,
+                    "transformers: a Python, a virtual environment or a working copy of transformers");
     verb.add_option("--input-ids", options.inputIds, "prompts: ids by commas, rows by semicolons; default: 12 ids");
     verb.add_option("--collectives", options.collectives, "how ranks exchange messages")
         ->check(CLI::IsMember({"gloo", "one-shot"}))
@@ -60,44 +103,76 @@ void addOracleOptions(CLI::App &verb, OracleOptions &options) {
         ->capture_default_str();
     verb.add_option("--port", options.port, "port of the ranks' rendezvous on loopback; default: a free one")
         ->check(CLI::Range(1, 65535));
+    verb.add_option("--events", options.events, "write progress and the result as NDJSON to a file, - for stdout");
     verb.add_flag("--quiet", options.quiet, "no progress on stderr");
 }
 
 Result<OracleAnswer> askOracle(const OracleOptions &options, bool logits, bool gradients) {
-    if (options.backend != name(Backend::Gloo))
-        return fail(ErrorCode::Unsupported, "--backend " + options.backend +
-                                                " is not there yet for this verb; --backend gloo runs native ranks");
-#if !TPSCOPE_WITH_EXEC
-    return fail(ErrorCode::Unsupported, "this tpscope was built without LibTorch and runs no ranks; build with "
-                                        "TPSCOPE_EXEC=ON");
-#endif
     const auto loaded = load(options);
     if (!loaded)
         return tl::unexpected(loaded.error());
     auto config = runConfigOf(*loaded, options);
     if (!config)
         return tl::unexpected(config.error());
-    OracleRequest request{std::move(*config), logits, gradients, 4, options.microSteps, options.trainable};
-    // Loading is not emulated natively: what the loader refuses is a matter of rules.
-    if (const auto refused = refusal(*loaded, options.attention);
-        refused && refused->report.outcome == Outcome::Rejected)
-        return OracleAnswer{std::move(request), refusedReport(*loaded, refused->report)};
-    auto sink = CliSink::open({}, options.quiet);
+    OracleRequest request{std::move(*config), logits, gradients, 4, options.microSteps, options.trainable,
+                          options.gradientCheckpointing, options.python};
+    if (loaded->model().dims.vocab <= 0 && options.inputIds.empty())
+        request.config.inputIds.clear(); // of a family nobody described: the library knows its vocabulary
+    auto sink = CliSink::open(options.events, options.quiet);
     if (!sink)
         return tl::unexpected(sink.error());
     const Interrupt interrupt;
-    const RunInput input = runInputOf(*loaded, request.config);
-    auto report = runOracle(input, request, **sink, interrupt.token());
+    auto report = request.config.backend == Backend::Transformers
+                      ? runTransformersOracle(runInputOf(*loaded, request.config), request, **sink, interrupt.token())
+                      : askGloo(*loaded, request, **sink, interrupt.token());
     if (!report)
         return tl::unexpected(report.error());
-    return OracleAnswer{std::move(request), std::move(*report)};
+    OracleAnswer answer{std::move(request), std::move(*report), {}, planName(*loaded), std::move(*sink)};
+    if (isWrong(answer.report))
+        answer.findings = findingsOf(*loaded, answer.request);
+    return answer;
+}
+
+int finishOracle(const OracleAnswer &answer, nlohmann::json json, const OracleOptions &options,
+                 const std::function<void()> &printText) {
+    json["findings"] = nlohmann::json::array();
+    for (const Diagnostic &diagnostic : answer.findings)
+        json["findings"].push_back(toJson(diagnostic));
+    const int exitStatus = isWrong(answer.report) ? 1 : 0;
+    if (const auto finished = answer.sink->finish(json); !finished)
+        return report(finished.error());
+    if (answer.sink->streamsToStdout())
+        return exitStatus;
+    if (options.json())
+        return print(json, exitStatus);
+    printText();
+    return exitStatus;
+}
+
+std::string failureText(const OracleReport &report) {
+    if (report.failedStage.empty())
+        return {};
+    return "at " + report.failedStage + (report.failureRank ? ", rank " + std::to_string(*report.failureRank) : "") +
+           ": " + (report.failureKind.empty() ? "" : report.failureKind + ": ") + report.failure + "\n";
+}
+
+std::string remarksText(const OracleAnswer &answer) {
+    std::string out;
+    // A plan refused by rule has said them.
+    if (answer.report.failedStage != oracle::loadStage || answer.request.config.backend != Backend::Gloo)
+        for (const Diagnostic &diagnostic : answer.findings)
+            out += "by rule: " + toText(diagnostic, answer.planName) + "\n";
+    for (const std::string &statement : answer.report.statements)
+        out += "note: " + statement + "\n";
+    return out;
 }
 
 std::string contextText(const OracleAnswer &answer) {
     const RunConfig &config = answer.request.config;
-    if (answer.report.failedStage == oracle::loadStage)
+    if (answer.report.failedStage == oracle::loadStage && config.backend == Backend::Gloo)
         return "by rule, not run; tp " + std::to_string(config.tp);
-    return "measured: tp " + std::to_string(config.tp) + " on gloo against one rank; " + answer.report.attention +
+    return "measured: tp " + std::to_string(config.tp) + " on " + std::string(name(config.backend)) +
+           " against one rank; " + answer.report.attention +
            ", " + answer.report.dtype + ", hooks " + std::string(name(config.hooks));
 }
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "app/cli/oracleoptions.h"
+#include "app/cli/verifytiny.h"
 #include "app/cli/verbs.h"
 
 namespace tpscope::cli {
@@ -10,6 +11,7 @@ namespace {
 
 struct VerifyVerbOptions : OracleOptions {
     bool train = false;
+    bool tiny = false;
 };
 
 std::string shapeText(const std::vector<std::int64_t> &shape) {
@@ -51,8 +53,7 @@ std::string divergenceText(const Divergence &divergence) {
 void printText(const OracleAnswer &answer) {
     const OracleReport &report = answer.report;
     std::cout << name(report.verdict) << " (" << contextText(answer) << ")\n";
-    if (!report.failure.empty())
-        std::cout << "at " << report.failedStage << ": " << report.failure << '\n';
+    std::cout << failureText(report);
     if (report.logits)
         std::cout << logitText(*report.logits, answer.request.decodeSteps);
     if (report.divergence)
@@ -60,20 +61,19 @@ void printText(const OracleAnswer &answer) {
     if (report.gradients)
         std::cout << "gradients: " << (report.gradients->exact() ? "exact" : "wrong") << '\n'
                   << gradientText(*report.gradients, false);
-    else if (report.failure.empty())
+    else if (report.failedStage.empty())
         std::cout << "gradients: not checked"
                   << (answer.request.gradients ? ", since the logits are wrong\n" : " (--train)\n");
+    std::cout << remarksText(answer);
 }
 
 int runVerify(const VerifyVerbOptions &options) {
+    if (options.tiny)
+        return runVerifyTiny(options);
     const auto answer = askOracle(options, true, options.train);
     if (!answer)
         return report(answer.error());
-    const int exitStatus = answer->report.verdict == OracleReport::Verdict::Right ? 0 : 1;
-    if (options.json())
-        return print(toJson(answer->report, answer->request), exitStatus);
-    printText(*answer);
-    return exitStatus;
+    return finishOracle(*answer, toJson(answer->report, answer->request), options, [&] { printText(*answer); });
 }
 
 } // namespace
@@ -84,7 +84,10 @@ void addVerifyVerb(CLI::App &app, int &exitStatus) {
         app.add_subcommand("verify", "Run a plan on real ranks and compare with one rank: logits and gradients.");
     addOracleOptions(*verb, *options);
     verb->add_flag("--train", options->train, "compare every gradient too");
+    verb->add_flag("--tiny", options->tiny,
+                   "transformers: a tiny twin of the model, or of any model type or class of the library");
     verb->footer("Example: tpscope verify --model qwen3-tiny --plan my-plan.yaml --tp 2 --train\n"
+                 "         tpscope verify --model OlmoeForCausalLM --backend transformers --tiny --python ~/transformers\n"
                  "Exit status: 0 right, 1 wrong or the plan fails, 2 unreadable input, 3 the run failed, "
                  "130 cancelled.");
     verb->callback([options, &exitStatus] { exitStatus = runVerify(*options); });

@@ -89,15 +89,6 @@ std::vector<at::Tensor> logitsOf(const OracleJob &job, const ExecutionModel &mod
     return out;
 }
 
-// Share of the largest logit that rounding may take.
-double toleranceOf(DType dtype) {
-    switch (dtype) {
-    case DType::F16: return 1e-2;
-    case DType::BF16: return 5e-2;
-    default: return 1e-4;
-    }
-}
-
 double worst(const at::Tensor &difference) {
     if (difference.numel() == 0)
         return 0.0;
@@ -138,7 +129,7 @@ Compared compare(const OracleJob &job, const std::vector<at::Tensor> &reference,
     }
     if (result.foundShape.empty())
         result.foundShape = result.expectedShape;
-    result.tolerance = toleranceOf(job.subject.model.dtype) * largest;
+    result.tolerance = oracleTolerance(job.subject.model.dtype) * largest;
     for (std::size_t i = 0; i < errors.size(); ++i) {
         result.maxAbsError = std::max(result.maxAbsError, errors[i]);
         if (!result.wrongStep && (result.shapesDiffer || errors[i] > result.tolerance))

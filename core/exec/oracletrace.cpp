@@ -27,7 +27,7 @@ struct Judged {
 class Comparer {
 public:
     Comparer(DType dtype, ProcessGroup *group)
-        : m_group(group), m_share(dtype == DType::BF16 ? 5e-2 : dtype == DType::F16 ? 1e-2 : 1e-4) {}
+        : m_group(group), m_share(oracleTolerance(dtype)) {}
 
     // The ranks' views of one value; nullopt: it is right, or becomes so when summed.
     std::optional<Divergence> compare(const at::Tensor &truth, const at::Tensor &own) const;

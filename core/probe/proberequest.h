@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "run/runconfig.h"
+#include "run/oracle.h"
 
 namespace tpscope {
 
@@ -30,5 +30,12 @@ struct ProbePaths {
 // the same numbers as every other backend. Errors: Unsupported (random weights larger than the
 // memory at hand), BadInput (the plan's document), RunFailed.
 Result<nlohmann::json> probeRequest(const RunInput &input, const ProbePaths &paths, bool waitForGo);
+
+// The same for a comparison with one process (resources/probe/probe_oracle.py). Errors: as above.
+Result<nlohmann::json> oracleProbeRequest(const RunInput &input, const OracleRequest &request,
+                                          const ProbePaths &paths);
+// The same with a tiny twin instead of a model. Errors: BadInput (the plan's document).
+struct TwinRequest;
+Result<nlohmann::json> twinProbeRequest(const TwinRequest &request, const ProbePaths &paths);
 
 } // namespace tpscope

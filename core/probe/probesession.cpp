@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "base/resources.h"
@@ -15,6 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr auto kPollInterval = std::chrono::milliseconds(20);
+
 Result<fs::path> privateFolder() {
     std::string pattern = (fs::temp_directory_path() / "tpscope-probe-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
@@ -22,9 +25,9 @@ Result<fs::path> privateFolder() {
     return fs::path(pattern);
 }
 
-std::vector<std::string> commandLine(const fs::path &python, const ProbePaths &paths, int tp) {
-    std::vector<std::string> words = {python.string()};
-    if (tp > 1)
+std::vector<std::string> commandLine(const ProbeLaunch &launch, const ProbePaths &paths) {
+    std::vector<std::string> words = {launch.python.program.string()};
+    if (const int tp = launch.torchrunRanks; tp > 1)
         for (const auto &word :
              {std::string("-m"), std::string("torch.distributed.run"), std::string("--standalone"),
               std::string("--local-addr=127.0.0.1"), "--nproc-per-node=" + std::to_string(tp)})
@@ -46,18 +49,23 @@ std::string kernelCache(const ProbePaths &paths) {
     return (paths.temporary() / "inductor").string();
 }
 
-std::map<std::string, std::string> environmentFor(const RunConfig &config,
-                                                  const ProbePaths &paths) {
-    return {
+std::map<std::string, std::string> environmentFor(const ProbeLaunch &launch, const ProbePaths &paths) {
+    std::map<std::string, std::string> environment = {
         {"TMPDIR", paths.temporary().string()}, // of torchrun, compilers and ranks alike
         {"TORCHINDUCTOR_CACHE_DIR", kernelCache(paths)},
-        {"OMP_NUM_THREADS", std::to_string(std::max(1, config.threads))},
+        {"OMP_NUM_THREADS", std::to_string(std::max(1, launch.threads))},
         {"HF_HUB_OFFLINE", "1"},
         {"PYTHONUNBUFFERED", "1"},
         {"PYTHONDONTWRITEBYTECODE",
          "1"}, // the script's folder may be read-only, and is never ours to litter
         {"TORCHINDUCTOR_COMPILE_THREADS", "1"},
     };
+    if (!launch.python.searchFirst.empty()) {
+        const char *given = std::getenv("PYTHONPATH");
+        environment["PYTHONPATH"] =
+            launch.python.searchFirst.string() + (given && *given ? ":" + std::string(given) : "");
+    }
+    return environment;
 }
 
 std::string firstWords(const std::string &text, std::size_t limit = 700) {
@@ -110,12 +118,15 @@ ErrorCode codeOfStage(const std::string &stage) {
     return stage == "load-error" ? ErrorCode::BadInput : ErrorCode::RunFailed;
 }
 
-Error errorOf(const nlohmann::json &result) {
+} // namespace
+
+Error ProbeSession::errorOf(const nlohmann::json &result) {
     const std::string stage = result.value("stage", "run-failed");
     const auto environment = result.value("environment", nlohmann::json::object());
     const std::string version =
         "transformers " + environment.value("transformers", std::string("(unknown version)"));
-    const std::string what = result.value("type", std::string()) + ": " +
+    const std::string kind = result.value("type", std::string());
+    const std::string what = (kind == "ProbeError" ? "" : kind + ": ") + // the script's own words have no kind
                              firstWords(result.value("message", std::string()));
     const std::string rank = "rank " + std::to_string(result.value("rank", 0));
     if (stage == "rejected")
@@ -125,23 +136,33 @@ Error errorOf(const nlohmann::json &result) {
                 version + " fails in the first forward, on " + rank + ": " + what, std::nullopt};
     if (stage == "load-error")
         return {codeOfStage(stage), version + " cannot load the model: " + what, std::nullopt};
+    if (stage == "reference-error")
+        return {codeOfStage(stage), version + " fails in one process, without any plan: " + what, std::nullopt};
     return {codeOfStage(stage),
             "the transformers run failed (" + stage + ") on " + rank + ": " + what, std::nullopt};
 }
 
-} // namespace
-
 Result<ProbeSession> ProbeSession::start(const RunInput &input, std::string label, bool waitForGo) {
-    const auto python = findPython();
+    auto python = findPython();
     if (!python)
         return tl::unexpected(python.error());
+    ProbeLaunch launch;
+    launch.request = [&](const ProbePaths &paths) { return probeRequest(input, paths, waitForGo); };
+    launch.label = std::move(label);
+    launch.torchrunRanks = input.config.tp;
+    launch.threads = input.config.threads;
+    launch.python = {std::move(*python), {}};
+    return start(launch);
+}
+
+Result<ProbeSession> ProbeSession::start(const ProbeLaunch &launch) {
     auto folder = privateFolder();
     if (!folder)
         return tl::unexpected(folder.error());
     ProbeSession session;
     session.m_paths.folder = *folder;
-    session.m_label = std::move(label);
-    const auto request = probeRequest(input, session.m_paths, waitForGo);
+    session.m_label = launch.label;
+    const auto request = launch.request(session.m_paths);
     if (!request)
         return tl::unexpected(request.error());
     std::error_code ec;
@@ -149,8 +170,8 @@ Result<ProbeSession> ProbeSession::start(const RunInput &input, std::string labe
     if (auto written = writeFileAtomically(session.m_paths.request(), request->dump(1)); !written)
         return tl::unexpected(written.error());
     ProbeProcess::Options options;
-    options.arguments = commandLine(*python, session.m_paths, input.config.tp);
-    options.environment = environmentFor(input.config, session.m_paths);
+    options.arguments = commandLine(launch, session.m_paths);
+    options.environment = environmentFor(launch, session.m_paths);
     options.output = session.m_paths.output();
     options.errors = session.m_paths.errors();
     auto child = ProbeProcess::start(options);
@@ -179,6 +200,26 @@ bool ProbeSession::poll(EventSink &sink) {
         m_child->running(); // before reading: what was written last is read in this call
     readEvents(sink);
     return running;
+}
+
+Result<void> ProbeSession::waitUntil(EventSink &sink, const ProbeLimits &limits,
+                                     const std::function<bool()> &reached) {
+    for (;;) {
+        const bool running = poll(sink);
+        if (!running || reached())
+            return {};
+        if (limits.stop.stop_requested()) {
+            kill();
+            return fail(ErrorCode::Cancelled, "cancelled while the transformers run was at " + lastPhase());
+        }
+        if (std::chrono::steady_clock::now() > limits.deadline) {
+            kill();
+            return fail(ErrorCode::RunFailed, "the transformers run did not end within " +
+                                                  std::to_string(limits.timeout.count()) + " s; it was at " +
+                                                  lastPhase());
+        }
+        std::this_thread::sleep_for(kPollInterval);
+    }
 }
 
 void ProbeSession::readEvents(EventSink &sink) {
@@ -222,15 +263,20 @@ std::string ProbeSession::lastPhase() const {
 }
 
 Result<nlohmann::json> ProbeSession::result() const {
+    auto result = anyResult();
+    if (result && result->value("stage", std::string()) != "done")
+        return tl::unexpected(errorOf(*result));
+    return result;
+}
+
+Result<nlohmann::json> ProbeSession::anyResult() const {
     const auto text = readFile(m_paths.result());
     if (text) {
         auto result = nlohmann::json::parse(*text, nullptr, false);
         if (!result.is_object())
             return fail(ErrorCode::RunFailed,
                         "the transformers run left a result that cannot be read");
-        if (result.value("stage", std::string()) == "done")
-            return result;
-        return tl::unexpected(errorOf(result));
+        return result;
     }
     const std::string errors = readFile(m_paths.errors()).value_or("");
     std::string message = "the transformers run ended without a result (exit status " +

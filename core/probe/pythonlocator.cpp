@@ -66,6 +66,30 @@ std::vector<fs::path> onPath() {
 
 } // namespace
 
+Result<ProbePython> pythonOf(const std::string &argument) {
+    const fs::path given = argument;
+    std::error_code ec;
+    if (isExecutable(given)) {
+        if (!hasPackages(given))
+            return fail(ErrorCode::Unsupported, "--python: this Python has no torch or no transformers",
+                        Location{argument});
+        return ProbePython{fs::absolute(given, ec), {}};
+    }
+    if (const fs::path inside = given / "bin" / "python"; isExecutable(inside))
+        return pythonOf(inside.string());
+    for (const fs::path &folder : {given / "src", given})
+        if (fs::exists(folder / "transformers" / "__init__.py", ec)) {
+            auto python = findPython();
+            if (!python)
+                return tl::unexpected(python.error());
+            return ProbePython{std::move(*python), fs::absolute(folder, ec)};
+        }
+    return fail(ErrorCode::NotFound,
+                "--python: neither a Python that can be run, nor a virtual environment, nor a working copy of "
+                "transformers",
+                Location{argument});
+}
+
 Result<fs::path> findPython() {
     if (const char *given = std::getenv("TPSCOPE_PYTHON"); given && *given) {
         if (!isExecutable(given))

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "probe/transformersrunner.h"
 
-#include <chrono>
 #include <filesystem>
-#include <functional>
-#include <thread>
 
 #include "probe/proberesult.h"
 #include "probe/probesession.h"
@@ -12,40 +9,8 @@
 
 namespace tpscope {
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 namespace {
-
-constexpr auto kPollInterval = std::chrono::milliseconds(20);
-
-struct Limits {
-    std::stop_token stop;
-    Clock::time_point deadline;
-    std::chrono::seconds timeout;
-};
-
-// Polls until `reached` or the probe's end. Errors: Cancelled, RunFailed at the time-out; the probe
-// is dead then.
-Result<void> pollUntil(ProbeSession &session, EventSink &sink, const Limits &limits,
-                       const std::function<bool()> &reached) {
-    for (;;) {
-        const bool running = session.poll(sink);
-        if (!running || reached())
-            return {};
-        if (limits.stop.stop_requested()) {
-            session.kill();
-            return fail(ErrorCode::Cancelled,
-                        "cancelled while the transformers run was at " + session.lastPhase());
-        }
-        if (Clock::now() > limits.deadline) {
-            session.kill();
-            return fail(ErrorCode::RunFailed, "the transformers run did not end within " +
-                                                  std::to_string(limits.timeout.count()) +
-                                                  " s; it was at " + session.lastPhase());
-        }
-        std::this_thread::sleep_for(kPollInterval);
-    }
-}
 
 Result<void> keepLogits(const ProbeSession &session, const RunConfig &config) {
     if (config.logitsFile.empty())
@@ -100,18 +65,14 @@ Result<RunTrace> conclude(ProbeSession &session, const Result<void> &waited,
     return trace;
 }
 
-Limits limitsFor(std::stop_token stop, std::chrono::seconds timeout) {
-    return {std::move(stop), Clock::now() + timeout, timeout};
-}
-
 // Starts a probe and waits until it is loaded, compiled and waits for permission.
 Result<ProbeSession> startReady(const RunInput &input, const std::string &label, EventSink &sink,
-                                const Limits &limits) {
+                                const ProbeLimits &limits) {
     auto session = ProbeSession::start(input, label, true);
     if (!session)
         return session;
     const auto ready = [&] { return session->readyRepeat() >= 0; };
-    if (auto waited = pollUntil(*session, sink, limits, ready); !waited)
+    if (auto waited = session->waitUntil(sink, limits, ready); !waited)
         return tl::unexpected(waited.error());
     if (ready())
         return session;
@@ -122,7 +83,7 @@ Result<ProbeSession> startReady(const RunInput &input, const std::string &label,
 
 // Lets both make one repeat after the other. Errors: a probe ended early, time-out, Cancelled.
 Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink &sink,
-                       const Limits &limits) {
+                       const ProbeLimits &limits) {
     for (int repeat = 0; repeat < repeats; ++repeat)
         for (ProbeSession *session : {&a, &b}) {
             if (auto allowed = session->allowRepeats(repeat + 1); !allowed)
@@ -130,7 +91,7 @@ Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink 
             const auto done = [&] {
                 return session->repeats().size() > static_cast<std::size_t>(repeat);
             };
-            if (auto waited = pollUntil(*session, sink, limits, done); !waited)
+            if (auto waited = session->waitUntil(sink, limits, done); !waited)
                 return waited;
             if (done())
                 continue;
@@ -145,11 +106,11 @@ Result<void> takeTurns(ProbeSession &a, ProbeSession &b, int repeats, EventSink 
 
 Result<RunTrace> TransformersRunner::run(const RunInput &input, EventSink &sink,
                                          std::stop_token stop) {
-    const Limits limits = limitsFor(std::move(stop), input.config.timeout);
+    const ProbeLimits limits = ProbeLimits::from(std::move(stop), input.config.timeout);
     auto session = ProbeSession::start(input, "", false);
     if (!session)
         return tl::unexpected(session.error());
-    const auto waited = pollUntil(*session, sink, limits, [] { return false; });
+    const auto waited = session->waitUntil(sink, limits, [] { return false; });
     return conclude(*session, waited, input, sink);
 }
 
@@ -157,7 +118,7 @@ Result<RunPair> TransformersRunner::runInterleaved(const RunInput &before, const
                                                    EventSink &sink, std::stop_token stop) {
     if (before.config.repeat != after.config.repeat)
         return fail(ErrorCode::Usage, "interleaved runs need the same number of repeats");
-    const Limits limits = limitsFor(std::move(stop), before.config.timeout + after.config.timeout);
+    const ProbeLimits limits = ProbeLimits::from(std::move(stop), before.config.timeout + after.config.timeout);
     // One after the other: compiling both at once would only make each slower.
     auto a = startReady(before, "before: ", sink, limits);
     if (!a)
@@ -173,8 +134,8 @@ Result<RunPair> TransformersRunner::runInterleaved(const RunInput &before, const
                        {partialTrace(b->repeats(), after.config, error.message)}};
     }
     const auto never = [] { return false; };
-    auto traceA = conclude(*a, pollUntil(*a, sink, limits, never), before, sink);
-    auto traceB = conclude(*b, pollUntil(*b, sink, limits, never), after, sink);
+    auto traceA = conclude(*a, a->waitUntil(sink, limits, never), before, sink);
+    auto traceB = conclude(*b, b->waitUntil(sink, limits, never), after, sink);
     if (!traceA)
         return tl::unexpected(traceA.error());
     if (!traceB)

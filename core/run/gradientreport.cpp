@@ -228,11 +228,13 @@ GradientFacts gradientFactsFromJson(const json &json) {
     json.at("name").get_to(facts.name);
     json.at("whole").get_to(facts.whole);
     json.at("asks_sync").get_to(facts.asksSync);
-    json.at("sum_error").get_to(facts.sumError);
-    json.at("spread").get_to(facts.spread);
+    // JSON has no infinity.
+    const auto real = [](const nlohmann::json &value) { return value.is_null() ? INFINITY : value.get<double>(); };
+    facts.sumError = real(json.at("sum_error"));
+    facts.spread = real(json.at("spread"));
     for (const auto &row : json.at("ranks"))
-        facts.ranks.push_back({row.at(0).get<double>(), row.at(1).get<double>(), row.at(2).get<double>(),
-                               row.at(3).get<double>(), row.at(4).get<double>(), row.at(5).get<int>()});
+        facts.ranks.push_back({real(row.at(0)), real(row.at(1)), real(row.at(2)), real(row.at(3)), real(row.at(4)),
+                               row.at(5).get<int>()});
     return facts;
 }
 

@@ -9,20 +9,40 @@
 #include "run/rankrequest.h"
 
 namespace tpscope {
-namespace {
-
-using nlohmann::json;
 
 Result<void> checkPrompts(const RunConfig &config, std::int64_t vocabulary) {
     if (config.inputIds.empty() || config.inputIds.front().empty())
         return fail(ErrorCode::Usage, "a comparison needs a prompt of at least one token id");
     for (const auto &prompt : config.inputIds)
         for (const std::int64_t id : prompt)
-            if (prompt.size() != config.inputIds.front().size() || id < 0 || id >= vocabulary)
+            if (prompt.size() != config.inputIds.front().size() || id < 0 || (vocabulary > 0 && id >= vocabulary))
                 return fail(ErrorCode::Usage, "prompts must be equally long, of ids below " +
                                                   std::to_string(vocabulary));
     return {};
 }
+
+double oracleTolerance(DType dtype) {
+    switch (dtype) {
+    case DType::F16: return 1e-2;
+    case DType::BF16: return 5e-2;
+    default: return 1e-4;
+    }
+}
+
+OracleReport::Verdict judge(const OracleReport &report, const OracleRequest &request) {
+    using Verdict = OracleReport::Verdict;
+    const bool logitsRight = !request.logits || (report.logits && report.logits->right());
+    if (!report.failedStage.empty())
+        // A step of training that raises is a matter of gradients where the logits are right.
+        return report.failedStage == oracle::trainingStage && logitsRight ? Verdict::WrongGradients : Verdict::Failed;
+    if (!logitsRight)
+        return Verdict::WrongLogits;
+    return report.gradients && !report.gradients->exact() ? Verdict::WrongGradients : Verdict::Right;
+}
+
+namespace {
+
+using nlohmann::json;
 
 // Keeps what the ranks say.
 class Collector : public RankListener {
@@ -55,8 +75,6 @@ public:
     OracleReport report(const OracleRequest &request) const; // throws json::exception
 
 private:
-    void judge(OracleReport &report, const OracleRequest &request) const;
-
     const ModelDescription &m_model;
     EventSink &m_sink;
     json m_failure;
@@ -77,35 +95,14 @@ OracleReport Collector::report(const OracleRequest &request) const {
             report.environment.versions[name] = version.get<std::string>();
     if (m_logits.is_object())
         oracle::readLogits(m_logits, report);
-    if (m_gradients.is_object()) {
-        std::vector<GradientFacts> facts;
-        for (const json &row : m_gradients.at("parameters"))
-            facts.push_back(gradientFactsFromJson(row));
-        report.gradients = judgeGradients(facts, request.microSteps, m_model.dtype);
-        m_gradients.at("losses").get_to(report.gradients->losses);
-        m_gradients.at("true_loss").get_to(report.gradients->trueLoss);
-    }
+    if (m_gradients.is_object())
+        oracle::readGradients(m_gradients, request.microSteps, m_model.dtype, report);
     if (failed()) {
         m_failure.at("stage").get_to(report.failedStage);
         m_failure.at("message").get_to(report.failure);
     }
-    judge(report, request);
+    report.verdict = judge(report, request);
     return report;
-}
-
-void Collector::judge(OracleReport &report, const OracleRequest &request) const {
-    using Verdict = OracleReport::Verdict;
-    const bool logitsRight = !request.logits || (report.logits && report.logits->right());
-    if (failed())
-        // A step of training that raises is a matter of gradients where the logits are right.
-        report.verdict = report.failedStage == oracle::trainingStage && logitsRight ? Verdict::WrongGradients
-                                                                                     : Verdict::Failed;
-    else if (!logitsRight)
-        report.verdict = Verdict::WrongLogits;
-    else if (report.gradients && !report.gradients->exact())
-        report.verdict = Verdict::WrongGradients;
-    else
-        report.verdict = Verdict::Right;
 }
 
 } // namespace

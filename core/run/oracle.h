@@ -22,6 +22,8 @@ struct OracleRequest {
     int decodeSteps = 4;    // fed with the ids one rank chooses, so that both sides see the same tokens
     int microSteps = 1;     // backwards accumulated before the gradients are looked at
     std::vector<std::string> trainable; // patterns of parameters; empty: all
+    bool gradientCheckpointing = false; // layers are computed again in the backward; transformers only
+    std::string python;                 // transformers: what --python names; empty: the Python that is found
 };
 
 // A RunConfig's request (run/rankrequest.h) with the entry "oracle".
@@ -53,25 +55,36 @@ struct LogitComparison {
     bool right() const { return !shapesDiffer && maxAbsError <= tolerance; }
 };
 
+// Share of the largest value that rounding may take.
+double oracleTolerance(DType dtype);
+
 struct OracleReport {
     enum class Verdict { Right, WrongLogits, WrongGradients, Failed };
     Verdict verdict = Verdict::Failed;
     // A forward or backward that raises: where ("load", "forward", "training") and what it says. "" none.
     std::string failedStage;
     std::string failure;
+    std::string failureKind;         // transformers: the exception's class
+    std::optional<int> failureRank;  // transformers: whose words these are
     std::optional<LogitComparison> logits;    // not set: not asked for, or not reached
     std::optional<Divergence> divergence;     // not set: none, or none was found
     std::optional<GradientReport> gradients;  // not set: not asked for, or not reached
     std::string attention;
     std::string dtype;
     Environment environment;
+    std::vector<std::string> statements; // what a reader must know beside the numbers
 };
+// From what the report holds, by the same rule for every backend.
+OracleReport::Verdict judge(const OracleReport &report, const OracleRequest &request);
 std::string_view name(OracleReport::Verdict verdict); // "right", "wrong-logits", "wrong-gradients", "failed"
 
 // The JSON of `tpscope verify`.
 nlohmann::json toJson(const OracleReport &report, const OracleRequest &request);
 // The JSON of `tpscope gradcheck`: of the gradients alone.
 nlohmann::json gradientsToJson(const OracleReport &report, const OracleRequest &request);
+
+// Errors: Usage: none, empty or unequal prompts, ids outside the vocabulary (0: unknown).
+Result<void> checkPrompts(const RunConfig &config, std::int64_t vocabulary);
 
 // Runs config.tp processes of this program that meet through Gloo; rank 0 also computes the reference on its own. What
 // comes back is measured. A forward or backward that raises is a report, no error. Blocking.

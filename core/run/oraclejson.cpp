@@ -53,16 +53,20 @@ json contextOf(const OracleReport &report, const OracleRequest &request) {
              {"hooks", name(request.config.hooks)},
              {"micro_steps", request.microSteps},
              {"trainable", request.trainable},
+             {"gradient_checkpointing", request.gradientCheckpointing},
              {"backend", name(request.config.backend)},
              // A plan refused at load is not run: that verdict is lint's.
-             {"source", report.failedStage == oracle::loadStage ? name(Source::Predicted) : name(Source::Measured)},
+             {"source", report.failedStage == oracle::loadStage && request.config.backend == Backend::Gloo ? name(Source::Predicted) : name(Source::Measured)},
              {"attention", report.attention},
              {"dtype", report.dtype},
+             {"statements", report.statements},
              {"environment", toJson(report.environment)}};
-    if (!report.failure.empty())
-        out["error"] = {{"stage", report.failedStage}, {"message", report.failure}};
-    else
-        out["error"] = nullptr;
+    out["error"] = nullptr;
+    if (!report.failedStage.empty())
+        out["error"] = {{"stage", report.failedStage},
+                        {"message", report.failure},
+                        {"kind", report.failureKind.empty() ? json(nullptr) : json(report.failureKind)},
+                        {"rank", orNull(report.failureRank)}};
     return out;
 }
 
@@ -156,7 +160,8 @@ json logitsToJson(const LogitComparison &logits, const std::optional<Divergence>
 
 void readLogits(const json &message, OracleReport &report) {
     LogitComparison &logits = report.logits.emplace();
-    message.at("max_abs_error").get_to(logits.maxAbsError);
+    const json &error = message.at("max_abs_error");
+    logits.maxAbsError = error.is_null() ? INFINITY : error.get<double>(); // JSON has no infinity
     message.at("tolerance").get_to(logits.tolerance);
     if (const json &step = message.at("wrong_step"); !step.is_null())
         logits.wrongStep = step.get<int>();
@@ -172,11 +177,21 @@ void readLogits(const json &message, OracleReport &report) {
     from.at("rank").get_to(divergence.rank);
     if (!from.at("expected").is_null()) {
         divergence.expected = from.at("expected").get<double>();
-        divergence.found = from.at("found").get<double>();
+        const json &found = from.at("found");
+        divergence.found = found.is_null() ? NAN : found.get<double>();
     }
     from.at("index").get_to(divergence.index);
     from.at("expected_shape").get_to(divergence.expectedShape);
     from.at("found_shape").get_to(divergence.foundShape);
+}
+
+void readGradients(const json &message, int microSteps, DType dtype, OracleReport &report) {
+    std::vector<GradientFacts> facts;
+    for (const json &row : message.at("parameters"))
+        facts.push_back(gradientFactsFromJson(row));
+    report.gradients = judgeGradients(facts, microSteps, dtype);
+    message.at("losses").get_to(report.gradients->losses);
+    message.at("true_loss").get_to(report.gradients->trueLoss);
 }
 
 } // namespace oracle

@@ -18,6 +18,8 @@ inline constexpr const char *forwardStage = "forward";
 inline constexpr const char *trainingStage = "training";
 
 nlohmann::json logitsToJson(const LogitComparison &logits, const std::optional<Divergence> &divergence);
-void readLogits(const nlohmann::json &message, OracleReport &report); // throws nlohmann::json::exception
+// Both throw nlohmann::json::exception.
+void readLogits(const nlohmann::json &message, OracleReport &report);
+void readGradients(const nlohmann::json &message, int microSteps, DType dtype, OracleReport &report);
 
 } // namespace tpscope::oracle

@@ -131,12 +131,6 @@ private slots:
         QVERIFY2(run.out.contains("first diverging: lm_head"), run.out);
         QVERIFY2(run.out.contains("gradients: not checked"), run.out);
     }
-
-    void transformersIsNotThereYet() {
-        const ProgramRun run = runTpscope({"verify", "--model", "qwen3-tiny", "--backend", "transformers"});
-        QCOMPARE(run.exitCode, 2);
-        QVERIFY2(run.err.contains("not there yet"), run.err);
-    }
 };
 
 QTEST_GUILESS_MAIN(VerifyVerbTest)
