@@ -246,6 +246,11 @@ Result<TwinReport> twinReportOf(const json &result, const TwinRequest &request) 
         addSave(facts, checks);
         addHooks(facts, checks);
         report.checks = checks.take();
+        if (facts.contains("one_process"))
+            if (const Differences lost = differencesOf(facts.at("one_process")); !lost.names.empty())
+                report.oracle.statements.push_back(
+                    "one process does not get its own weights back from save_pretrained either: " + lost.text + ", " +
+                    lost.names.front() + " first");
     } catch (const json::exception &error) {
         return fail(ErrorCode::RunFailed,
                     std::string("the transformers run's result lacks a value: ") + error.what());

@@ -30,16 +30,20 @@ def load_facts(model, expected):
     return dict(zip(("different", "missing", "unexpected"), merged))
 
 
-def reload(folder, request, expected):
-    """Names that a saved checkpoint gives back otherwise than one process has them. On rank 0."""
-    again = probe_model.from_pretrained(folder, request | {"tp": 1, "plan": None})
-    found = dict(again.named_parameters())
+def differences(expected, found):
+    """Names of parameters that are otherwise than expected. On one process."""
     different = [n for n, p in expected.items() if n in found and not torch.equal(p, found[n])]
     return {
         "different": different,
         "missing": sorted(expected.keys() - found.keys()),
         "unexpected": sorted(found.keys() - expected.keys()),
     }
+
+
+def reload(folder, request, expected):
+    """Names that a saved checkpoint gives back otherwise than one process has them. On rank 0."""
+    again = probe_model.from_pretrained(folder, request | {"tp": 1, "plan": None})
+    return differences(expected, dict(again.named_parameters()))
 
 
 def save_facts(model, request, expected, scratch):

@@ -39,6 +39,7 @@ def source(request, rank, events):
         config = probe_twin.config_of(request["twin"]["config"], request["twin"]["name"])
         model, facts = probe_twin.make(config, request["tp"], request["seed"])
         model.save_pretrained(folder)
+        request["original"] = dict(model.named_parameters())
         events("twin", f"{facts['class']}, {facts['layers']} layers, {facts['parameters']} parameters")
     request["facts"]["twin"] = object_of_first(facts)
     try:
@@ -56,6 +57,9 @@ def reference(request, folder, rank, events):
         model = probe_model.from_pretrained(folder, request | {"tp": 1, "plan": None})
         model.eval()
         found = {"weights": dict(model.named_parameters())}
+        if request["twin"]:
+            again = probe_checkpoint.differences(request.pop("original"), found["weights"])
+            request["facts"]["one_process"] = again
         try:
             if request["oracle"]["logits"]:
                 events("reference", "logits of one process")

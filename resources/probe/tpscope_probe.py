@@ -357,7 +357,7 @@ def run_forked(request):
     if not failed:
         return 0
     message = probe_ranks.describe(*failed[0])
-    told = {"rank": failed[0][0], "type": "RankDied", "message": message}
+    told = {"rank": failed[0][0], "type": "ProbeError", "message": message}
     failure = {"format": FORMAT, "stage": "run-failed", **told, "errors": [], "environment": {}}
     if write_once(request["result"], failure):
         print(f"tpscope_probe: {message}", file=sys.stderr)
