@@ -16,6 +16,8 @@ void addPlanOptions(CLI::App &verb, CommonOptions &options) {
     verb.add_option("--plan", options.plan, "plan file, auto (the model's built-in plan) or none")
         ->capture_default_str();
     verb.add_option("--tp", options.tp, "tensor-parallel size; default: the plan's tp_size, else 2");
+    verb.add_option("--ep", options.ep,
+                    "ranks that share the experts (the tp ranks: N or 1); default: the plan's ep_size, else 1");
     verb.add_option("--upstream", options.upstream, "transformers version whose rules apply, 5.21 to 5.24");
     verb.add_option("--attention", options.attention, "attention implementation; default: the model's (sdpa)")
         ->check(CLI::IsMember({"sdpa", "eager"}));
@@ -57,6 +59,7 @@ Result<Loaded> load(std::shared_ptr<const Workspace> workspace, const CommonOpti
     auto choice = PlanChoice::parse(options.plan);
     if (!choice)
         return tl::unexpected(choice.error());
+    choice->ep = options.ep;
     const auto tp = effectiveTp(*choice, options.tp);
     if (!tp)
         return tl::unexpected(tp.error());

@@ -14,7 +14,8 @@ namespace tpscope::cli {
 struct CommonOptions {
     std::string model;
     std::string plan = "auto";
-    std::optional<int> tp; // default: the plan's tp_size, else 2 (1 for --plan none)
+    std::optional<int> tp; // default: the plan's tp_size, else ep, else 2 (1 for --plan none)
+    std::optional<int> ep; // default: the plan's ep_size, else 1
     std::string format = "text";
     std::optional<std::string> hooks; // default: what --upstream does, else post-accumulate-grad
     std::optional<std::string> upstream;

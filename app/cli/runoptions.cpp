@@ -111,6 +111,7 @@ Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options) {
     if (loaded.choice.document)
         config.planText = loaded.choice.document->text;
     config.tp = loaded.tp;
+    config.ep = loaded.plan.ep;
     config.hooks = loaded.hooks;
     config.collectives = options.collectives == name(Collectives::OneShot) ? Collectives::OneShot : Collectives::Gloo;
     config.newTokens = options.newTokens;

@@ -42,6 +42,7 @@ Result<Boundary> boundaryOf(const ParallelStyle *style, const Module &module, co
     edge.dividesInput = style->input == ParallelStyle::Input::Divide;
     edge.sumsInputGradient = style->sumsInputGradient;
     edge.sumsEveryInput = style->sumsEveryInput;
+    edge.dispatches = style->dispatchesTokens;
     edge.reduces = style->output == ParallelStyle::Output::Reduce;
     edge.gathers = style->output == ParallelStyle::Output::Gather;
     edge.gatheredWidth = module.integer(module.isEmbedding ? "embedding_dim" : "out_features");

@@ -14,6 +14,7 @@ struct Boundary {
     bool sumsInputGradient = false;
     bool sumsEveryInput = false;    // of all arguments, not of the first alone
     bool reduces = false;
+    bool dispatches = false;        // tokens go to the ranks of their experts, with gradients; without, outputs are summed
     bool gathers = false;
     bool defersBias = false;        // the bias is added after the reduction
     bool hooksParameters = false;   // the own parameters' gradients are summed over the ranks

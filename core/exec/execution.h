@@ -124,6 +124,8 @@ std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::T
                                                 const at::Tensor *correction, const ModuleConstants &constants);
 // The last dimension reordered: channels 0, 2, 4 ..., then 1, 3, 5 ...; contiguous.
 at::Tensor firstsThenSeconds(const at::Tensor &x);
+// Throws where an expert weight holds another number of experts than the module has on a rank.
+void checkExperts(const at::Tensor &weight, const Instruction &instruction);
 // Gate and up by turns along the last dimension, as gpt_oss computes them.
 at::Tensor gluOfPairs(const at::Tensor &x, const ModuleConstants &constants);
 // softmax(q k^T scaling) v with one more score a head, the sink, whose share is dropped. q, keys, values [B,heads,T|S,D],
@@ -142,6 +144,7 @@ void router(const Instruction &instruction, Execution &execution);
 void expertProduct(const Instruction &instruction, Execution &execution);
 void combineExperts(const Instruction &instruction, Execution &execution);
 void interleavedGlu(const Instruction &instruction, Execution &execution);
+void ownExperts(const Instruction &instruction, Execution &execution);
 } // namespace kernels
 
 } // namespace tpscope

@@ -51,6 +51,12 @@ std::pair<at::Tensor, at::Tensor> chooseExperts(const at::Tensor &x, const at::T
     return {scores.to(logits.scalar_type()), indices};
 }
 
+void checkExperts(const at::Tensor &weight, const Instruction &instruction) {
+    if (weight.size(0) != instruction.width)
+        throw std::runtime_error("a weight of " + std::to_string(weight.size(0)) + " experts meets a module of " +
+                                 std::to_string(instruction.width));
+}
+
 at::Tensor gluOfPairs(const at::Tensor &x, const ModuleConstants &constants) {
     const at::Tensor gate = x.slice(-1, 0, std::nullopt, 2).clamp_max(constants.gluLimit);
     const at::Tensor up = x.slice(-1, 1, std::nullopt, 2).clamp(-constants.gluLimit, constants.gluLimit);
@@ -61,6 +67,15 @@ namespace kernels {
 
 void interleavedGlu(const Instruction &instruction, Execution &execution) {
     execution.slot(instruction.out[0]) = gluOfPairs(execution.input(instruction, 0), execution.constants(instruction));
+}
+
+// Source: transformers 5.24 distributed/expert_parallel.py AllReduceEP.
+void ownExperts(const Instruction &instruction, Execution &execution) {
+    const std::int64_t experts = instruction.width;
+    const at::Tensor &indices = execution.input(instruction, 0);
+    const at::Tensor elsewhere = at::floor_divide(indices, experts).ne(execution.model.rank());
+    execution.slot(instruction.out[0]) = at::remainder(indices, experts).masked_fill(elsewhere, experts);
+    execution.slot(instruction.out[1]) = execution.input(instruction, 1).masked_fill(elsewhere, 0.0);
 }
 
 void flattenTokens(const Instruction &instruction, Execution &execution) {
@@ -87,6 +102,7 @@ void expertProduct(const Instruction &instruction, Execution &execution) {
     const at::Tensor &x = execution.input(instruction, 0);
     const at::Tensor &indices = execution.input(instruction, 1);
     const at::Tensor &stored = *execution.parameter(instruction, 0);
+    checkExperts(stored, instruction);
     const at::Tensor weight = instruction.operation->attributes.contains("transposed") ? stored.transpose(1, 2) : stored;
     const at::Tensor *bias = execution.parameter(instruction, 1);
     if (x.size(-1) != weight.size(2))

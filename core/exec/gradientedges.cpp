@@ -81,6 +81,20 @@ at::Tensor splitInput(const at::Tensor &x, ProcessGroup *group) {
                         [group, width](const at::Tensor &gradient) { return gathered(gradient, width, *group); });
 }
 
+at::Tensor splitRows(const at::Tensor &x, ProcessGroup &group) { return splitInput(x.t(), &group).t(); }
+
+at::Tensor gatherRows(const at::Tensor &x, std::int64_t rows, ProcessGroup &group) {
+    return allGather(x.t(), rows, &group).t();
+}
+
+at::Tensor exchangeRows(const at::Tensor &x, const std::vector<std::int64_t> &send,
+                        const std::vector<std::int64_t> &receive, ProcessGroup &group) {
+    return withBackward(x, group.allToAllRows(x.detach().contiguous(), send, receive),
+                        [&group, send, receive](const at::Tensor &gradient) {
+                            return group.allToAllRows(gradient.contiguous(), receive, send);
+                        });
+}
+
 at::Tensor divideInput(const at::Tensor &x, ProcessGroup *group) { return group ? x / group->size() : x; }
 
 at::Tensor allReduce(const at::Tensor &x, ProcessGroup *group) {

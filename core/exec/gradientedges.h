@@ -21,6 +21,11 @@ at::Tensor sumColumnGradient(const at::Tensor &x, std::int64_t columns, ProcessG
 at::Tensor splitInput(const at::Tensor &x, ProcessGroup *group);       // own chunk of the last dim; all-gather
 at::Tensor divideInput(const at::Tensor &x, ProcessGroup *group);      // by the number of ranks; the same
 at::Tensor allReduce(const at::Tensor &x, ProcessGroup *group);        // sum; identity
+at::Tensor splitRows(const at::Tensor &x, ProcessGroup &group);  // own chunk of the first dim; all-gather
+at::Tensor gatherRows(const at::Tensor &x, std::int64_t rows, ProcessGroup &group); // all chunks; own chunk
+// The first send[0] rows to rank 0, the next send[1] to rank 1, ..., and receive[r] from rank r; the way back.
+at::Tensor exchangeRows(const at::Tensor &x, const std::vector<std::int64_t> &send,
+                        const std::vector<std::int64_t> &receive, ProcessGroup &group);
 at::Tensor allGather(const at::Tensor &x, std::int64_t width, ProcessGroup *group); // all chunks; own chunk
 
 } // namespace tpscope::edges

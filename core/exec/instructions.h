@@ -25,6 +25,11 @@ enum class Step {
     AllGather,        // the ranks' chunks of the last dimension, side by side; width: of the whole
     SumInputGradient, // training only: identity, all-reduces the gradient
     SumColumnGradient, // training only: identity, all-reduces the gradient of the last `width` columns
+    OwnExperts,       // indices and scores of the chosen experts as one rank sees them: its own by their number here, the
+                      // others by one that no expert here has, with score 0. width: experts of a rank
+    DispatchTokens,   // training only: hidden states, indices, scores -> the rows of this rank's experts, their indices,
+                      // scores of 1, own scores, order, rows to and from each rank. width: experts of a rank
+    ReturnTokens,     // training only: rows, own scores, order, rows to and from each rank, hidden states -> the weighted sum
     EnterHooked,      // training only: edges of a module whose parameters' gradients hooks sum
     LeaveHooked,
 };
@@ -39,7 +44,7 @@ struct Instruction {
     std::vector<int> in;                  // slots
     std::vector<int> out;                 // slots; each is written by one instruction only
     std::vector<int> parameters;          // into InstructionList::parameters, in the order of the operation's row
-    std::int64_t width = 0;
+    std::int64_t width = 0;               // ExpertProduct: experts that the module has on a rank
     std::string argument = {};            // the plain text argument its operation reads: the layer type of a rope table
     std::vector<int> lastUses;            // slots that nobody reads after this instruction
     std::int32_t eventModule = -1;        // Event::module: the module, or a fused name behind the tree's

@@ -376,8 +376,11 @@ Kernel kernelOf(const Instruction &instruction) {
     case Step::DivideInput: return divideInput;
     case Step::AllReduce: return allReduce;
     case Step::AllGather: return allGather;
+    case Step::OwnExperts: return kernels::ownExperts;
     case Step::SumInputGradient:
     case Step::SumColumnGradient:
+    case Step::DispatchTokens:
+    case Step::ReturnTokens:
     case Step::EnterHooked:
     case Step::LeaveHooked: break; // of a list with gradients, which this executor does not run
     }

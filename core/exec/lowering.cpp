@@ -73,7 +73,11 @@ private:
     Slots slotsOf(const std::vector<Var> &names, const Frame &frame) const;
 
     Boundary boundaryAt(ModuleIndex index) const;
-    void checkLocal(const Module &module, const std::string &parameter, const std::string &fullName) const;
+    Slots dispatch(ModuleIndex index, Slots &arguments);
+    int returnTokens(ModuleIndex index, int rows, int hidden, const Slots &dispatched);
+    std::int64_t expertsOfRank(ModuleIndex index) const;
+    const std::string &sourceOf(const std::string &parameter) const; // of a tied one: whose tensor it is
+    void checkLocal(const Module &module, const std::string &parameter, const std::string &name) const;
     Instruction &emit(Step step, ModuleIndex module, Slots in);
     int emitOne(Step step, ModuleIndex module, int in);
     int parameterIndex(const Module &module, const std::string &parameter);
@@ -128,8 +132,12 @@ Lowering::Slots Lowering::enterForward(ModuleIndex index, Slots arguments, const
         arguments.at(0) = emitOne(Step::DivideInput, index, arguments.at(0));
     if (edge.defersBias)
         m_deferredBias.emplace(index.value, none);
+    const int hidden = arguments.empty() ? none : arguments.front();
+    const Slots dispatched = edge.dispatches ? dispatch(index, arguments) : Slots();
     Slots outputs = callProgram(module.forwardProgram, index, arguments, constants);
-    if (edge.reduces)
+    if (edge.dispatches && m_options.training)
+        outputs.at(0) = returnTokens(index, outputs.at(0), hidden, dispatched);
+    else if (edge.reduces)
         outputs.at(0) = emitOne(Step::AllReduce, index, outputs.at(0));
     if (edge.gathers) {
         outputs.at(0) = emitOne(Step::AllGather, index, outputs.at(0));
@@ -146,6 +154,37 @@ Lowering::Slots Lowering::enterForward(ModuleIndex index, Slots arguments, const
     if (hooked)
         outputs.at(0) = emitOne(Step::LeaveHooked, index, outputs.at(0));
     return outputs;
+}
+
+std::int64_t Lowering::expertsOfRank(ModuleIndex index) const {
+    const Module &module = m_model.tree.at(index);
+    const std::int64_t experts = module.integer("num_experts");
+    return m_plan.tp > 1 && m_plan.dealsExperts(module) ? chunkOf(experts, m_plan.tp, Rank(0)).size() : experts;
+}
+
+// Changes the arguments to what this rank's experts work on. Returns the slots of DispatchTokens.
+Lowering::Slots Lowering::dispatch(ModuleIndex index, Slots &arguments) {
+    constexpr std::size_t statesIndicesScores = 3, routing = 3;
+    const Module &module = m_model.tree.at(index);
+    if (arguments.size() != statesIndicesScores)
+        refuse(ErrorCode::CannotRun, "tokens cannot be dispatched at " + module.name + ": it is not called with hidden "
+                                     "states, indices and weights of the experts; transformers raises there");
+    const std::int64_t experts = expertsOfRank(index);
+    const bool travel = m_options.training;
+    Instruction &step = emit(travel ? Step::DispatchTokens : Step::OwnExperts, index,
+                             travel ? arguments : Slots{arguments[1], arguments[2]});
+    step.width = experts;
+    for (std::size_t i = 0; i < (travel ? statesIndicesScores + routing : 2); ++i)
+        step.out.push_back(m_list.slotCount++);
+    const Slots out = step.out;
+    std::copy_n(out.begin(), travel ? statesIndicesScores : 2, arguments.begin() + (travel ? 0 : 1));
+    return out;
+}
+
+int Lowering::returnTokens(ModuleIndex index, int rows, int hidden, const Slots &dispatched) {
+    Instruction &step = emit(Step::ReturnTokens, index, {rows, dispatched[3], dispatched[4], dispatched[5], hidden});
+    step.out = {m_list.slotCount++};
+    return step.out.front();
 }
 
 Boundary Lowering::boundaryAt(ModuleIndex index) const {
@@ -275,6 +314,14 @@ void Lowering::operation(const Operation &operation, Frame &frame) {
             if (const auto *text = std::get_if<std::string>(&given->second))
                 instruction.argument = *text;
     instruction.parameters = std::move(parameters);
+    if (operation.kind == OpKind::ExpertProduct) {
+        instruction.width = expertsOfRank(frame.self);
+        const ParallelStyle *own = m_plan.styleOfModule(frame.self);
+        if (m_plan.tp > 1 && own && own->dispatchesTokens && !m_plan.dealsExperts(self) &&
+            instruction.parameters.size() > 1)
+            refuse(ErrorCode::CannotRun, "in the forward of " + self.name + " an index is out of bounds: the number of "
+                                         "experts elsewhere, in a bias that holds all of them; transformers raises there");
+    }
     // What grows with the context lies elsewhere in each step, so a view of it is no longer one of the first step's.
     const bool grows = operation.kind == OpKind::DropHead ||
                        (operation.kind != OpKind::Attend &&

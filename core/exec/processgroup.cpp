@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -199,6 +200,20 @@ void ProcessGroup::exchangeParts(const at::Tensor &own, std::int64_t width, std:
     impl.finish();
     if (mine > 0)
         buffers[static_cast<std::size_t>(m_place.rank)].narrow(0, 0, mine).copy_(own.narrow(0, 0, mine));
+}
+
+at::Tensor ProcessGroup::allToAllRows(const at::Tensor &rows, const std::vector<std::int64_t> &send,
+                                      const std::vector<std::int64_t> &receive) {
+    std::vector<std::int64_t> shape = rows.sizes().vec();
+    shape[0] = std::accumulate(receive.begin(), receive.end(), std::int64_t(0));
+    at::Tensor out = at::empty(shape, rows.options());
+    Impl &impl = *m_impl;
+    waits(true);
+    at::Tensor own = rows;
+    std::vector<std::int64_t> from = receive, to = send;
+    impl.group->alltoall_base(out, own, from, to)->wait();
+    waits(false);
+    return out;
 }
 
 bool ProcessGroup::any(bool flag) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "run/rankchannel.h"
 #include "run/runconfig.h"
@@ -50,6 +51,10 @@ public:
     // full [..., width] = the ranks' local [..., chunk of width], side by side; chunks by torch.chunk, so the last may be
     // short or empty. Both contiguous and allocated by the caller. Throws when local is not this rank's chunk.
     void allGatherLast(const at::Tensor &local, at::Tensor &full);
+    // The first send[0] rows of rows [sum of send, ...] to rank 0, the next send[1] to rank 1, ...; returns those that came,
+    // receive[r] of them from rank r, in the order of the ranks. rows contiguous.
+    at::Tensor allToAllRows(const at::Tensor &rows, const std::vector<std::int64_t> &send,
+                            const std::vector<std::int64_t> &receive);
     // Returns when every rank has come; true when any rank said true.
     bool any(bool flag);
 

@@ -14,6 +14,7 @@ RankSubject RankSubject::open(const RunConfig &config) {
     } else {
         choice = valueOf(PlanChoice::parse(config.planArgument));
     }
+    choice.ep = config.ep;
     auto builtin = loadBuiltinPlan(subject.model.modelType);
     if (!builtin && builtin.error().code != ErrorCode::NotFound)
         throw Stopped{builtin.error()};

@@ -128,6 +128,7 @@ void expertProduct(const Instruction &instruction, TrainingForward &forward) {
     at::Tensor weight = *forward.parameter(instruction, 0);
     if (instruction.operation->attributes.contains("transposed"))
         weight = weight.transpose(1, 2);
+    checkExperts(weight, instruction);
     const at::Tensor chosen = weight.index_select(0, indices.flatten());
     if (x.dim() == 2)
         x = x.repeat_interleave(indices.size(1), 0);
@@ -307,6 +308,9 @@ TrainingKernel trainingKernelOf(const Instruction &instruction) {
     case Step::SumColumnGradient: return sumColumnGradient;
     case Step::EnterHooked: return enterHooked;
     case Step::LeaveHooked: return leaveHooked;
+    case Step::DispatchTokens: return expertexchange::dispatchTokens;
+    case Step::ReturnTokens: return expertexchange::returnTokens;
+    case Step::OwnExperts:
     case Step::FusedLinear: break; // never in a list with gradients
     }
     return nullptr;

@@ -20,6 +20,12 @@ struct TrainingForward {
     const ModuleConstants &constants(const Instruction &instruction) const;
 };
 
+// Steps of expertexchange.cpp.
+namespace expertexchange {
+void dispatchTokens(const Instruction &instruction, TrainingForward &forward);
+void returnTokens(const Instruction &instruction, TrainingForward &forward);
+} // namespace expertexchange
+
 using TrainingKernel = void (*)(const Instruction &, TrainingForward &);
 TrainingKernel trainingKernelOf(const Instruction &instruction); // nullptr: none
 

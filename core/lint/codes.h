@@ -39,6 +39,11 @@ inline constexpr std::string_view nothingMatches = "TP012";
 inline constexpr std::string_view otherModel = "TP013";
 inline constexpr std::string_view planIgnored = "TP014";
 inline constexpr std::string_view brokenConfigPlan = "TP015";
+inline constexpr std::string_view badEpSize = "TP016";
+inline constexpr std::string_view noEpPlan = "TP017";
+inline constexpr std::string_view removedEpStyle = "TP018";
+inline constexpr std::string_view idleEpPlan = "TP019";
+inline constexpr std::string_view cutTwice = "TP020";
 inline constexpr std::string_view headsCut = "TP101";
 inline constexpr std::string_view kvHeadsCut = "TP102";
 inline constexpr std::string_view layoutsApart = "TP103";
@@ -62,11 +67,14 @@ inline constexpr std::string_view hookTooEarly = "TP120";
 inline constexpr std::string_view biasRepeated = "TP121";
 inline constexpr std::string_view inputGradientShare = "TP122";
 inline constexpr std::string_view misaligned = "TP123";
+inline constexpr std::string_view expertCount = "TP124";
+inline constexpr std::string_view expertShards = "TP125";
 inline constexpr std::string_view hooksBreakGraph = "TP201";
 inline constexpr std::string_view wholeHead = "TP202";
 inline constexpr std::string_view notChecked = "TP203";
 inline constexpr std::string_view uneven = "TP301";
 inline constexpr std::string_view mostlyWhole = "TP302";
+inline constexpr std::string_view epPlanUnused = "TP303";
 } // namespace code
 
 } // namespace tpscope

@@ -34,6 +34,28 @@ Values FlowRun::route(const Operation &operation, std::string_view label, const 
     return {scores, Value{}};
 }
 
+// A module whose num_experts counts the rank's own experts computes with weights of just as many. A bias is picked by the
+// number of the expert on the rank; the number that stands for experts elsewhere is one too many for all of them.
+bool FlowRun::meetsExperts(const Operation &operation, std::string_view label, Value &y, const Frame &frame) {
+    const bool deals = m_tp > 1 && m_index.dealsExperts(frame.self);
+    for (std::size_t i = 0; i < operation.parameters.size(); ++i) {
+        const auto operand = this->operand(operation.parameters[i], frame);
+        const bool allHere = i > 0 && m_tp > 1 && frame.dispatched && !deals;
+        if (!operand || (operand->byExpert == deals && !allHere))
+            continue;
+        const std::string_view parameter = operand->parameter->name;
+        if (i == 0 || !deals) {
+            fails(FlowCause::ExpertCount, frame.self, label, {}, parameter);
+            return false;
+        }
+        spoil(y, FlowCause::ExpertBiasWhole, frame.self, label, {}, parameter);
+    }
+    if (deals && !frame.dispatched)
+        spoil(y, FlowCause::ExpertsCut, frame.self, label, {{frame.self, y.layout, "experts"}},
+              operation.parameters.front());
+    return true;
+}
+
 // A product like any other, of matrices that are stacked; and two things that only experts meet.
 Value FlowRun::expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
     Value y = linear(operation, label, x, frame);
@@ -45,9 +67,7 @@ Value FlowRun::expertProduct(const Operation &operation, std::string_view label,
         if (weight->columns.width(r) * bytes % 16 != 0)
             return fails(FlowCause::Misaligned, frame.self, label, {{frame.self, weight->columns, "weight"}},
                          weight->parameter->name);
-    if (m_tp > 1 && weight->parameter->distributed() && weight->parameter->placement.dim == 0)
-        spoil(y, FlowCause::ExpertsCut, frame.self, label, {{frame.self, y.layout, "experts"}}, weight->parameter->name);
-    return y;
+    return meetsExperts(operation, label, y, frame) ? y : behindError();
 }
 
 // Channels 2i and 2i + 1 give channel i.
@@ -81,6 +101,8 @@ Value FlowRun::interleavedGlu(std::string_view label, const Value &x, const Fram
 Value FlowRun::combineExperts(std::string_view label, const Value &x, const Value &scores, const Frame &frame) {
     if (x.unknown || scores.unknown)
         return behindError();
+    if (x.form != scores.form) // a style made a DTensor of the hidden states alone
+        return fails(FlowCause::MixedTensors, frame.self, label, side(x, "experts", frame.self));
     Value y = x;
     y.wrong = x.wrong || scores.wrong;
     if (scores.power != 0)

@@ -40,7 +40,7 @@ bool isPlain(const ParallelStyle &style) {
 
 bool fits(const ParallelStyle &style, const Module &module) {
     using Requires = ParallelStyle::Requires;
-    if (style.expertParallel || (style.requires_ == Requires::OutFeatures && !module.hasOutFeatures) ||
+    if ((style.requires_ == Requires::OutFeatures && !module.hasOutFeatures) ||
         (style.requires_ == Requires::InFeatures && !module.hasInFeatures))
         return false;
     const bool flat = std::ranges::any_of(module.parameters, [](const Parameter &p) { return p.shape.size() < 2; });
@@ -51,18 +51,52 @@ bool fits(const ParallelStyle &style, const Module &module) {
 bool loads(const ModelDescription &model, const std::vector<RuleChange> &changes) {
     for (const RuleChange &change : changes) {
         const ParallelStyle *style = findStyle(change.style);
+        if (!style || (style->expertParallel && change.part == PlanPart::Tp))
+            return false;
         for (const Module &module : model.tree.modules)
-            if (genericName(module.name) == change.key && (!style || !fits(*style, module)))
+            if (genericName(module.name) == change.key && !fits(*style, module))
                 return false;
     }
     return true;
 }
 
-std::optional<std::size_t> documentRule(const PlanDocument &document, const std::string &key) {
-    for (std::size_t i = document.rules.size(); i-- > 0;) // of duplicates the last one counts
-        if (document.rules[i].key == key && !document.rules[i].merged)
+std::optional<std::size_t> documentRule(const PlanDocument &document, const RuleChange &change) {
+    const std::vector<PlanRule> &rules = change.part == PlanPart::Tp ? document.rules : document.epRules;
+    for (std::size_t i = rules.size(); i-- > 0;) // of duplicates the last one counts
+        if (rules[i].key == change.key && !rules[i].merged)
             return i;
     return std::nullopt;
+}
+
+// Each change where it has an effect: an ep rule takes its name and all below it out of the tp plan. Nothing: nowhere.
+std::optional<std::vector<RuleChange>> placed(const ResolvedPlan &plan, std::vector<RuleChange> changes) {
+    if (plan.ep <= 1)
+        return changes;
+    for (RuleChange &change : changes) {
+        const auto isOwn = [&](const PlanRule &rule) { return rule.key == change.key; };
+        if (std::ranges::any_of(plan.epRules, isOwn))
+            change.part = PlanPart::Ep;
+        else if (change.part == PlanPart::Tp && namedByEpRules(plan, change.key))
+            return std::nullopt;
+    }
+    return changes;
+}
+
+// As if the document had these rules too.
+ResolvedPlan resolvedAnew(const LintContext &context, const std::vector<RuleChange> &changes) {
+    PlanChoice choice = context.choice;
+    choice.kind = PlanChoice::Kind::Document;
+    if (!choice.document)
+        choice.document.emplace();
+    for (const RuleChange &change : changes) {
+        PlanRule rule;
+        rule.key = change.key;
+        rule.style = change.style;
+        (change.part == PlanPart::Tp ? choice.document->rules : choice.document->epRules).push_back(std::move(rule));
+        choice.document->hasTpPlan = choice.document->hasTpPlan || change.part == PlanPart::Tp;
+    }
+    choice.ep = context.plan.ep;
+    return resolvePlan(context.model, choice, context.builtin, context.plan.tp);
 }
 
 // One insertion or replacement that turns a into b.
@@ -90,6 +124,13 @@ std::string summingStyle() {
     return style ? std::string(style->name) : std::string();
 }
 
+std::string dealingStyle() {
+    for (const ParallelStyle &style : parallelStyles())
+        if (style.evenOnly)
+            return std::string(style.name);
+    return {};
+}
+
 std::vector<TextEdit> editsFor(const PlanDocument *document, const std::vector<RuleChange> &changes) {
     std::vector<TextEdit> edits;
     if (!document)
@@ -97,14 +138,14 @@ std::vector<TextEdit> editsFor(const PlanDocument *document, const std::vector<R
     // New rules go one behind the other, so the second is placed in the text that has the first.
     std::string grown = document->text;
     for (const RuleChange &change : changes) {
-        if (const auto index = documentRule(*document, change.key)) {
-            edits.push_back(setStyleEdit(*document, *index, change.style));
+        if (const auto index = documentRule(*document, change)) {
+            edits.push_back(setStyleEdit(*document, *index, change.style, change.part));
             continue;
         }
         const auto parsed = parsePlan(grown, document->fileName);
         if (!parsed)
             return {};
-        grown = applyEdit(grown, addRuleEdit(*parsed, change.key, change.style));
+        grown = applyEdit(grown, addRuleEdit(*parsed, change.key, change.style, change.part));
     }
     if (const auto added = difference(document->text, grown))
         edits.push_back(*added);
@@ -116,9 +157,10 @@ std::string titleOf(const std::vector<RuleChange> &changes) {
     // Keys of one style together: "set a and b to x, and c to y".
     std::vector<std::pair<std::string, std::vector<std::string>>> byStyle;
     for (const RuleChange &change : changes) {
-        auto found = std::ranges::find(byStyle, change.style, [](const auto &entry) { return entry.first; });
+        const std::string style = change.style + (change.part == PlanPart::Ep ? " in ep_plan" : "");
+        auto found = std::ranges::find(byStyle, style, [](const auto &entry) { return entry.first; });
         if (found == byStyle.end())
-            found = byStyle.insert(byStyle.end(), {change.style, {}});
+            found = byStyle.insert(byStyle.end(), {style, {}});
         found->second.push_back(inTicks(change.key));
     }
     std::vector<std::string> parts;
@@ -170,10 +212,16 @@ std::optional<Fix> provenFix(const LintContext &context, const FlowFinding &find
     const FlowResult &now = training ? *context.backward : context.forward;
     const std::set<Place> before = placesOf(context.model, now);
     std::optional<Fix> partly; // mends this finding, and leaves others
-    for (const std::vector<RuleChange> &changes : candidates) {
-        if (changes.empty() || !loads(context.model, changes))
+    for (const std::vector<RuleChange> &candidate : candidates) {
+        const auto found = placed(context.plan, candidate);
+        if (!found || found->empty() || !loads(context.model, *found))
             continue;
-        const ResolvedPlan plan = changedPlan(context.model, context.plan, changes);
+        const std::vector<RuleChange> &changes = *found;
+        const ResolvedPlan plan = context.plan.ep > 1 ? resolvedAnew(context, changes)
+                                                      : changedPlan(context.model, context.plan, changes);
+        // Without expert parallelism much is right: that is another plan, not a repair of this one.
+        if (plan.appliesEpPlan != context.plan.appliesEpPlan || !plan.cutTwice.empty())
+            continue;
         const LayoutFlow flow(context.model, plan);
         const FlowResult forward = flow.run(context.tp, context.inference);
         std::set<Place> after = placesOf(context.model, forward);

@@ -13,6 +13,7 @@ namespace tpscope {
 struct RuleChange {
     std::string key;
     std::string style;
+    PlanPart part = PlanPart::Tp;
     bool operator==(const RuleChange &) const = default;
 };
 
@@ -40,5 +41,6 @@ std::vector<RuleChange> alikeAttention(const LintContext &context, ModuleIndex a
 // The name of a row of the style table with these traits.
 std::string plainStyle();   // does nothing: cancels a rule
 std::string summingStyle(); // hooks parameters
+std::string dealingStyle(); // deals out whole experts
 
 } // namespace tpscope

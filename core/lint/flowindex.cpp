@@ -90,6 +90,7 @@ FlowIndex::FlowIndex(const ModelDescription &model, const ResolvedPlan &plan)
         const Module &module = model.tree.modules[i];
         ModuleEntry &entry = m_modules[i];
         entry.style = plan.styleOfModule(ModuleIndex(i));
+        entry.dealsExperts = plan.dealsExperts(module);
         if (!module.callProgram.empty())
             entry.call = programId(module.callProgram);
         if (!module.forwardProgram.empty())
@@ -167,6 +168,7 @@ void FlowIndex::sign(ModuleIndex index) {
     mix(hash, static_cast<std::uint64_t>(entry.call + 1));
     mix(hash, static_cast<std::uint64_t>(entry.forward + 1));
     mix(hash, std::hash<const void *>{}(entry.style));
+    mix(hash, entry.dealsExperts);
     for (const FlowParameter &parameter : entry.parameters) {
         mix(hash, static_cast<std::uint64_t>(parameter.placement.kind));
         mix(hash, static_cast<std::uint64_t>(parameter.placement.dim * 8 + parameter.placement.splitFactor));

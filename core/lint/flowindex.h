@@ -55,6 +55,7 @@ public:
     int callProgram(ModuleIndex index) const { return m_modules[index.value].call; }       // -1 none
     int forwardProgram(ModuleIndex index) const { return m_modules[index.value].forward; } // -1 none
     const ParallelStyle *style(ModuleIndex index) const { return m_modules[index.value].style; }
+    bool dealsExperts(ModuleIndex index) const { return m_modules[index.value].dealsExperts; } // ResolvedPlan's
     std::optional<ModuleIndex> child(ModuleIndex index, std::string_view path) const;
     const FlowParameter *parameter(ModuleIndex index, std::string_view name) const; // nullptr: none
     const std::vector<FlowParameter> &parameters(ModuleIndex index) const { return m_modules[index.value].parameters; }
@@ -69,6 +70,7 @@ private:
         int call = -1;
         int forward = -1;
         const ParallelStyle *style = nullptr;
+        bool dealsExperts = false;
         std::vector<FlowParameter> parameters;
         std::uint64_t signature = 0;
     };

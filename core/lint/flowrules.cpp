@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lint/attentionparts.h"
-#include "lint/fixes.h"
+#include "lint/expertstories.h"
 
 namespace tpscope {
 namespace {
@@ -290,25 +290,9 @@ Told slicedApart(const LintContext &context, const FlowFinding &finding) {
             otherStyles(context, side.module)};
 }
 
-Told expertsCut(const LintContext &context, const FlowFinding &finding) {
-    return {code::expertStyle,
-            withRule(context, finding.module) + ": each rank holds other experts of " + inTicks(finding.parameter) +
-                ", and nothing brings a token to the rank of its experts; " + consequence(finding),
-            otherStyles(context, finding.module)};
-}
-
-Told misaligned(const LintContext &context, const FlowFinding &finding) {
-    const FlowSide &side = finding.sides.front();
-    const auto bytes = static_cast<std::int64_t>(elementSize(context.model.dtype));
-    std::int64_t width = 0;
-    for (int r = 0; r < side.holds.ranks(); ++r)
-        if (side.holds.width(r) * bytes % 16 != 0)
-            width = side.holds.width(r);
-    return {code::misaligned,
-            "rows of " + inTicks(finding.parameter) + " of " + std::to_string(width) + " elements are " +
-                std::to_string(width * bytes) + " bytes on a rank; grouped_mm needs multiples of 16; " +
-                consequence(finding),
-            otherStyles(context, finding.module)};
+Told experts(const LintContext &context, const FlowFinding &finding) {
+    ExpertStory story = tellExperts(context, finding, consequence(finding));
+    return {story.code, std::move(story.message), std::move(story.candidates)};
 }
 
 Told tell(const LintContext &context, const FlowFinding &finding) {
@@ -318,8 +302,12 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::HeadsCut: return headsCut(context, finding);
     case FlowCause::HeadCounts:
     case FlowCause::HeadsApart: return headsPaired(context, finding);
-    case FlowCause::ExpertsCut: return expertsCut(context, finding);
-    case FlowCause::Misaligned: return misaligned(context, finding);
+    case FlowCause::ExpertsCut:
+    case FlowCause::ExpertCount:
+    case FlowCause::ExpertBiasWhole:
+    case FlowCause::ExpertShards:
+    case FlowCause::DispatchCall:
+    case FlowCause::Misaligned: return experts(context, finding);
     case FlowCause::SlicedApart: return slicedApart(context, finding);
     case FlowCause::OperandWidth:
     case FlowCause::OperandChannels: return operandsApart(context, finding);

@@ -36,6 +36,7 @@ private:
         OwnTensors own = OwnTensors::AsPlaced;
         bool hidesBias = false;         // the style adds it later
         bool sumsInputGradient = false; // the style sums it: a share is fine
+        bool dispatched = false;        // runs on the tokens of this rank's experts
         std::optional<FlowSide> beforeSplit; // the input as it came, where the style took its slice of it
     };
     // A parameter as an operation meets it.
@@ -44,6 +45,8 @@ private:
         bool distributed = false; // a DTensor in this operation
         Layout rows;              // all dimensions but the last two are whole; 1-D: unused
         Layout columns;           // the last dimension
+        bool byExpert = false;    // cut along the first of its dimensions, the experts
+        bool onOneRank = false;   // every rank has it, and one rank computes with it
         bool whole() const { return columns.isFull() && (!rows.tracked() || rows.isFull()); }
     };
 
@@ -62,6 +65,8 @@ private:
     bool giveOutput(ModuleIndex module, const ParallelStyle &style, const Frame &frame, Values &outputs);
     void countSums(ModuleIndex module, const ParallelStyle &style, const Values &arguments);
     bool gatherPieces(ModuleIndex module, Value &value); // a sequence cannot be put together again
+    bool dispatch(ModuleIndex module, Values &arguments, Frame &frame);
+    bool returnTokens(ModuleIndex module, Value &output);
     Value splitInput(const Value &value);
     Value reduce(ModuleIndex module, const Value &value);
     Value gather(ModuleIndex module, const Value &value);
@@ -80,6 +85,7 @@ private:
     Value elementwise(std::string_view label, const Value &x, const Frame &frame);
     Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Values route(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    bool meetsExperts(const Operation &operation, std::string_view label, Value &y, const Frame &frame);
     Value expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     Value interleavedGlu(std::string_view label, const Value &x, const Frame &frame);
     Value combineExperts(std::string_view label, const Value &x, const Value &scores, const Frame &frame);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "lint/fixes.h"
+#include "lint/expertstories.h"
 
 namespace tpscope {
 namespace {
@@ -57,6 +57,11 @@ Told share(const LintContext &context, const FlowFinding &finding) {
         return {code::gradientShare,
                 "without hooks each rank keeps only its share of the gradient of " + inTicks(finding.parameter) + " of " + here,
                 {}};
+    if (style && style->dispatchesTokens)
+        return {code::gradientShare,
+                here + " sends all tokens to rank 0, since every rank has all experts of " + inTicks(finding.parameter) +
+                    ": the other ranks get no gradient",
+                expertStyles(context, finding.module)};
     return {code::gradientShare,
             "partial gradient: each rank sees only its own part of what " + here + " works on, and nothing sums the gradient of " +
                 inTicks(finding.parameter) + " over the ranks",

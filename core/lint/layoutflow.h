@@ -24,6 +24,10 @@ enum class FlowCause {
     HeadsCut,         // a head does not lie whole on one rank
     HeadCounts,       // local query and key/value heads cannot be paired
     ExpertsCut,       // each rank holds other experts, and nothing brings tokens to them
+    ExpertCount,      // an expert weight holds another number of experts than the module has on a rank
+    ExpertBiasWhole,  // an expert bias holds all experts, and is read by the numbers of this rank's experts
+    ExpertShards,     // tokens go to the one rank of their experts, whose weights are parts
+    DispatchCall,     // tokens are dispatched where the module is not called with states, indices and weights
     Misaligned,       // a local expert weight whose rows are no multiple of 16 bytes (grouped_mm)
     SlicedApart,      // a slice of a fused projection takes other channels than on one rank
     HeadsApart,       // local query heads meet the key/value heads of other query heads

@@ -72,13 +72,25 @@ public:
         m_context.forward = m_flow.run(m_context.tp, m_context.inference);
         if (!m_context.forward.fails && !m_context.forward.wrongOutput)
             m_context.backward = m_flow.run(m_context.tp, m_context.training);
+        findSizes();
+    }
+
+    void findSizes() {
         for (int tp = 1; tp <= largestTp; ++tp)
             if (isValid(tp))
                 m_context.validTpSizes.push_back(tp);
     }
 
 private:
+    bool dealsEvenly(int tp) const {
+        return std::ranges::all_of(m_context.plan.rules, [&](const EffectiveRule &rule) {
+            return rule.parameters.empty() || dealtExperts(m_context.model, rule, rule.parameters.front()) % tp == 0;
+        });
+    }
+
     bool isValid(int tp) const {
+        if (!dealsEvenly(tp))
+            return false;
         FlowOptions options = m_context.inference;
         options.stopAtError = true;
         const FlowResult forward = m_flow.run(tp, options);
@@ -103,7 +115,8 @@ private:
 };
 
 Outcome outcomeOf(const LintContext &context, const Findings &findings) {
-    if (context.tp < 1 || (findings.rejected() && context.tp > 1))
+    // On one rank upstream looks at the sizes alone.
+    if (context.tp < 1 || (findings.rejected() && (context.tp > 1 || context.plan.ep != 1)))
         return Outcome::Rejected;
     if (!context.model.flowKnown())
         return Outcome::NotChecked;
@@ -175,11 +188,15 @@ LintReport lint(const ModelDescription &model, const PlanChoice &choice, const B
     checkLoad(context, findings);
     std::optional<LayoutFlow> flow;
     std::optional<FlowChecks> checks;
-    if (findings.rejected() || plan.emptyMapping || plan.noPlan) {
+    if (findings.rejectedAtAnySize() || plan.emptyMapping || plan.noPlan) {
         context.validTpSizes = {1}; // where upstream applies no plan
     } else if (model.flowKnown()) {
         context.flow = &flow.emplace(model, plan);
-        checks.emplace(context, *flow).check();
+        checks.emplace(context, *flow);
+        if (findings.rejected())
+            checks->findSizes();
+        else
+            checks->check();
         checkForward(context, findings);
         checkGradients(context, findings);
     } else {

@@ -35,6 +35,15 @@ std::vector<Diagnostic> Findings::take() {
     return std::move(m_diagnostics);
 }
 
+std::int64_t dealtExperts(const ModelDescription &model, const EffectiveRule &rule, const std::string &parameter) {
+    const std::size_t dot = parameter.rfind('.');
+    const Module *owner = dot == std::string::npos ? nullptr : model.tree.find(parameter.substr(0, dot));
+    const Parameter *own = owner ? owner->parameter(parameter.substr(dot + 1)) : nullptr;
+    const bool deals = rule.style && rule.style->evenOnly && own && !own->shape.empty() &&
+                       owner->attributes.contains("num_experts");
+    return deals ? own->shape.front() : 0;
+}
+
 std::string folded(const LintContext &context, ModuleIndex module) {
     const Module &self = context.model.tree.at(module);
     return self.name.empty() ? self.className : genericName(self.name);

@@ -42,14 +42,21 @@ public:
     void onlyWhenTraining(Diagnostic &diagnostic) const;
     // The plan is refused at load for this.
     void reject() { m_rejected = true; }
-    bool rejected() const { return m_rejected; }
+    // The same, and another size may do.
+    void rejectSize() { m_sizeRejected = true; }
+    bool rejected() const { return m_rejected || m_sizeRejected; }
+    bool rejectedAtAnySize() const { return m_rejected; }
     std::vector<Diagnostic> take();
 
 private:
     const LintOptions &m_options;
     std::vector<Diagnostic> m_diagnostics;
     bool m_rejected = false;
+    bool m_sizeRejected = false;
 };
+
+// How many experts the rule deals out of this parameter of its own; 0: it deals none.
+std::int64_t dealtExperts(const ModelDescription &model, const EffectiveRule &rule, const std::string &parameter);
 
 // The hooks sum a gradient that holds what they summed in an earlier backward (REFERENCE section 4).
 bool sumsAgain(const LintOptions &options);

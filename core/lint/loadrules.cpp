@@ -10,8 +10,11 @@
 namespace tpscope {
 namespace {
 
-std::string nameInFile(const LintContext &context, const PlanRule &rule) {
-    return rule.origin == RuleOrigin::File ? std::string() : " of " + context.model.config.fileName();
+PlanPart partOf(const EffectiveRule &rule) { return rule.expert ? PlanPart::Ep : PlanPart::Tp; }
+
+std::string nameInFile(const LintContext &context, const EffectiveRule &rule) {
+    const std::string part = rule.expert ? " of the ep_plan" : "";
+    return rule.rule.origin == RuleOrigin::File ? part : part + " of " + context.model.config.fileName();
 }
 
 void tpSize(const LintContext &context, Findings &findings) {
@@ -57,13 +60,13 @@ void documentFacts(const LintContext &context, Findings &findings) {
                      "tp_plan is no mapping: upstream ignores it and uses the built-in plan, as for \"auto\"");
 }
 
-void duplicateKeys(const LintContext &context, Findings &findings) {
-    const PlanDocument *document = context.document();
-    for (const std::vector<std::size_t> &group : context.plan.duplicates) {
+void duplicateKeys(const std::vector<std::vector<std::size_t>> &groups, const std::vector<PlanRule> &rules,
+                   Findings &findings) {
+    for (const std::vector<std::size_t> &group : groups) {
         std::vector<std::string> lines;
         for (const std::size_t index : group)
-            lines.push_back(std::to_string(document->rules[index].keySpan.line));
-        const PlanRule &last = document->rules[group.back()];
+            lines.push_back(std::to_string(rules[index].keySpan.line));
+        const PlanRule &last = rules[group.back()];
         Diagnostic &finding =
             findings.add(code::duplicateKey, "the key " + inTicks(last.key) + " stands on lines " + list(lines) +
                                                  "; only the last one counts (" + last.style + ")");
@@ -75,13 +78,13 @@ void duplicateKeys(const LintContext &context, Findings &findings) {
 void unknownStyles(const LintContext &context, Findings &findings) {
     bool first = true;
     for (const EffectiveRule &rule : context.plan.rules) {
-        if (rule.style || rule.dropped)
+        if (rule.style || rule.dropped || (rule.expert && removedFromEpPlan(rule.rule.style)))
             continue;
         const std::string nearestName(rule.rule.styleIsText ? nearestStyle(rule.rule.style) : std::string_view());
         std::string message = rule.rule.styleIsText
                                   ? "unknown style \"" + shortened(rule.rule.style) + "\""
                                   : "the style must be text, found " + shortened(rule.rule.style);
-        message += " for " + inTicks(rule.rule.key) + nameInFile(context, rule.rule);
+        message += " for " + inTicks(rule.rule.key) + nameInFile(context, rule);
         if (!nearestName.empty())
             message += "; nearest: " + nearestName;
         if (first) {
@@ -96,7 +99,7 @@ void unknownStyles(const LintContext &context, Findings &findings) {
         if (rule.rule.styleSpan.valid())
             finding.span = rule.rule.styleSpan;
         if (!nearestName.empty())
-            finding.fix = fixOf(context, {{rule.rule.key, nearestName}});
+            finding.fix = fixOf(context, {{rule.rule.key, nearestName, partOf(rule)}});
         findings.reject();
     }
 }
@@ -141,7 +144,8 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
     bool configMatches = false;
     std::vector<const EffectiveRule *> unmatchedConfig;
     for (const EffectiveRule &rule : context.plan.rules) {
-        const bool fromConfig = context.plan.baseMode == "config" && rule.rule.origin == RuleOrigin::ConfigPlan;
+        const bool fromConfig = !rule.expert && context.plan.baseMode == "config" &&
+                                rule.rule.origin == RuleOrigin::ConfigPlan;
         configMatches = configMatches || (fromConfig && rule.matches);
         if (rule.matches)
             continue;
@@ -151,7 +155,9 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
             names = allNames(context);
         const Correction correction = correct(context, rule.rule.key, names);
         const bool refused = rule.rule.origin == RuleOrigin::File && !rule.overridesInherited;
-        std::string message = "the key " + inTicks(shortened(rule.rule.key, 100)) + nameInFile(context, rule.rule) +
+        if (rule.dropped && !refused) // dropped before inherited keys are looked at
+            continue;
+        std::string message = "the key " + inTicks(shortened(rule.rule.key, 100)) + nameInFile(context, rule) +
                               " matches nothing in " + context.model.className;
         if (!correction.reason.empty())
             message += ": " + correction.reason;
@@ -166,11 +172,11 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
             finding.severity = Severity::Info; // so shipped
         const PlanDocument *document = context.document();
         const bool taken = std::ranges::any_of(context.plan.rules, [&](const EffectiveRule &other) {
-            return other.documentIndex && other.rule.key == correction.key;
+            return other.documentIndex && other.expert == rule.expert && other.rule.key == correction.key;
         });
         if (document && rule.documentIndex && !correction.key.empty() && !taken)
             finding.fix = Fix{"rename the key to " + inTicks(correction.key),
-                              {renameKeyEdit(*document, *rule.documentIndex, correction.key)}};
+                              {renameKeyEdit(*document, *rule.documentIndex, correction.key, partOf(rule))}};
     }
     if (!unmatchedConfig.empty() && !configMatches)
         findings.add(code::nothingMatches,
@@ -179,26 +185,109 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
                          ": the layers stay whole on every rank");
 }
 
+std::string styleIn(const std::vector<PlanRule> &rules, const LintContext &context, const std::string &key) {
+    for (const PlanRule &rule : rules)
+        if (context.model.baseModelPrefix + "." + rule.key == key)
+            return rule.style;
+    return plainStyle();
+}
+
+std::string builtinTpStyle(const LintContext &context, const std::string &key) {
+    return context.builtin ? styleIn(context.builtin->configRules, context, key) : plainStyle();
+}
+
+std::string builtinEpStyle(const LintContext &context, const std::string &key) {
+    return context.builtin ? styleIn(context.builtin->configEpRules, context, key) : plainStyle();
+}
+
 void expertRules(const LintContext &context, Findings &findings) {
     for (const EffectiveRule &rule : context.plan.rules) {
-        if (!rule.style || !rule.style->expertParallel || !rule.matches)
+        if (rule.expert || rule.dropped || !rule.style || !rule.style->expertParallel || !rule.matches)
             continue;
         Diagnostic &finding =
             findings.add(code::expertStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
                                                 " is an expert-parallel style and belongs in ep_plan, not in tp_plan");
         blame(finding, rule);
         addModules(context, finding, rule.modules);
+        finding.fix = fixOf(context, {{rule.rule.key, builtinTpStyle(context, rule.rule.key)}});
         if (rule.style->refusedInTpPlan && !rule.modules.empty())
             findings.reject();
     }
+}
+
+// Asked for or not: upstream looks at the keys of an ep_plan even where it does not apply it.
+void unusedEpPlan(const LintContext &context, Findings &findings) {
+    if (context.plan.ep > 1)
+        return;
     for (const PlanRule &rule : context.plan.epUnmatched) {
         Diagnostic &finding = findings.add(code::unmatchedKey, "the key " + inTicks(rule.key) +
-                                                                   " of ep_plan matches nothing in " +
+                                                                   " of the ep_plan matches nothing in " +
                                                                    context.model.className);
         finding.rule = rule.key;
         finding.span = rule.keySpan;
         findings.reject();
     }
+    const PlanDocument *document = context.document();
+    if (!document || document->epRules.empty())
+        return;
+    Diagnostic &finding = findings.add(code::epPlanUnused, "the ep_plan is not applied: that takes an expert-parallel size "
+                                                           "(--ep, or ep_size in the plan) above 1");
+    finding.rule = document->epRules.front().key;
+    finding.span = document->epRules.front().keySpan;
+}
+
+// Source: transformers 5.24 DistributedConfig._validate_mesh_config; without FSDP, of which a plan says nothing.
+void epSize(const LintContext &context, Findings &findings) {
+    const int ep = context.plan.ep;
+    if (ep == 1 || (ep >= 1 && ep == context.tp))
+        return;
+    const std::string sizes = "ep size " + std::to_string(ep) + " at tp " + std::to_string(context.tp) + ": ";
+    Diagnostic &finding = findings.add(
+        code::badEpSize,
+        sizes + (ep < 1                ? "parallel sizes are at least 1"
+                 : ep % context.tp > 0 ? "ep_size must be a multiple of tp_size"
+                                       : "without FSDP the ranks that share the experts are the tp ranks"));
+    finding.fix = Fix{"use ep " + std::to_string(context.tp), {}};
+    findings.reject();
+}
+
+void epPlan(const LintContext &context, Findings &findings) {
+    const ResolvedPlan &plan = context.plan;
+    if (plan.ep <= 1)
+        return;
+    if (plan.epRules.empty()) {
+        findings.add(code::noEpPlan, "there is no ep_plan for " + context.model.className + " at ep " +
+                                         std::to_string(plan.ep) + ": upstream refuses to load it");
+        findings.reject();
+    }
+    for (const EffectiveRule &rule : plan.rules) {
+        if (!rule.expert || !removedFromEpPlan(rule.rule.style))
+            continue;
+        Diagnostic &finding = findings.add(
+            code::removedEpStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
+                                      " is refused in an ep_plan: experts are dealt out by `ep_dispatch_experts` on their "
+                                      "module and `grouped_gemm` on its parameters, and a router needs no rule");
+        blame(finding, rule);
+        finding.fix = fixOf(context, {{rule.rule.key, builtinEpStyle(context, rule.rule.key), PlanPart::Ep}});
+        findings.reject();
+    }
+    for (const std::string &name : plan.cutTwice) {
+        const EffectiveRule &rule = *plan.ruleOfParameter(name);
+        Diagnostic &finding = findings.add(code::cutTwice, inTicks(genericName(name)) + " is sharded by " +
+                                                               inTicks(rule.rule.key) + " of the ep_plan (" +
+                                                               rule.rule.style + ") and by a rule of the tp_plan");
+        blame(finding, rule);
+        finding.fix = fixOf(context, {{rule.rule.key, plainStyle(), PlanPart::Ep}});
+        findings.reject();
+    }
+    if (plan.appliesEpPlan || plan.epRules.empty())
+        return;
+    Diagnostic &finding = findings.add(code::idleEpPlan, "no rule of the ep_plan dispatches tokens (ep_dispatch_experts): "
+                                                         "upstream applies none of its rules, and what they name stays "
+                                                         "whole on every rank");
+    for (const EffectiveRule &rule : plan.rules)
+        if (rule.expert && rule.documentIndex && !finding.span.valid())
+            blame(finding, rule);
 }
 
 // What install_forward and shard_param refuse.
@@ -211,6 +300,15 @@ std::string refusal(const LintContext &context, const EffectiveRule &rule) {
             return module.className + " has no `out_features`: the style shards linear layers";
         if (style.requires_ == Requires::InFeatures && !module.hasInFeatures)
             return module.className + " has no `in_features`: the style shards linear layers";
+        for (const Parameter &parameter : module.parameters) {
+            const ParallelStyle *own = context.plan.styleOfParameter(
+                module.name.empty() ? parameter.name : module.name + "." + parameter.name);
+            if (style.tokenShards && own && own->weightAxis != ParallelStyle::WeightAxis::None)
+                return inTicks(parameter.name) + " is sharded by another rule (" + std::string(own->name) +
+                       "), and the style wraps whole parameters only";
+        }
+        if (style.dispatchesTokens && rule.expert && !module.attributes.contains("num_experts"))
+            return module.className + " has no `num_experts`: tokens are dispatched to experts";
     }
     for (const std::string &name : rule.parameters) {
         const std::size_t dot = name.rfind('.');
@@ -220,12 +318,36 @@ std::string refusal(const LintContext &context, const EffectiveRule &rule) {
             continue;
         if (style.needsTwoDims && parameter->shape.size() < 2)
             return inTicks(genericName(name)) + " has one dimension, the style cuts the second";
-        if (style.evenOnly && owner->attributes.contains("num_experts") && !parameter->shape.empty() &&
-            parameter->shape.front() % context.tp != 0)
-            return std::to_string(parameter->shape.front()) + " experts cannot be dealt out evenly to " +
-                   std::to_string(context.tp) + " ranks";
     }
     return {};
+}
+
+// What a style that deals out whole experts refuses: a number of them that the ranks do not divide.
+void unevenExperts(const LintContext &context, Findings &findings) {
+    for (const EffectiveRule &rule : context.plan.rules) {
+        if (!rule.style || !rule.style->evenOnly)
+            continue;
+        for (const std::string &name : rule.parameters) {
+            const std::int64_t experts = dealtExperts(context.model, rule, name);
+            if (experts % context.tp == 0)
+                continue;
+            Diagnostic &finding = findings.add(
+                code::refusedStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) + " is refused at load: " +
+                                        std::to_string(experts) + " experts are not divisible by " +
+                                        std::to_string(context.tp) + " ranks");
+            blame(finding, rule);
+            if (rule.rule.styleSpan.valid())
+                finding.span = rule.rule.styleSpan;
+            finding.modules = {genericName(name.substr(0, name.rfind('.')))};
+            std::vector<int> sizes;
+            for (int size = 1; size <= std::min<std::int64_t>(experts, 64); ++size)
+                if (experts % size == 0)
+                    sizes.push_back(size);
+            finding.fix = Fix{"use a size that divides the experts: " + list(sizes), {}};
+            findings.rejectSize();
+            break; // a rule says it once
+        }
+    }
 }
 
 void refusedStyles(const LintContext &context, Findings &findings) {
@@ -241,7 +363,7 @@ void refusedStyles(const LintContext &context, Findings &findings) {
         if (rule.rule.styleSpan.valid())
             finding.span = rule.rule.styleSpan;
         addModules(context, finding, rule.modules);
-        finding.fix = fixOf(context, {{rule.rule.key, plainStyle()}});
+        finding.fix = fixOf(context, {{rule.rule.key, plainStyle(), partOf(rule)}});
         findings.reject();
     }
 }
@@ -252,11 +374,18 @@ void checkLoad(const LintContext &context, Findings &findings) {
     tpSize(context, findings);
     documentFacts(context, findings);
     emptyOrMissing(context, findings);
-    duplicateKeys(context, findings);
+    epSize(context, findings);
+    if (const PlanDocument *document = context.document()) {
+        duplicateKeys(context.plan.duplicates, document->rules, findings);
+        duplicateKeys(context.plan.epDuplicates, document->epRules, findings);
+    }
     unmatchedKeys(context, findings);
     unknownStyles(context, findings);
     expertRules(context, findings);
+    unusedEpPlan(context, findings);
+    epPlan(context, findings);
     refusedStyles(context, findings);
+    unevenExperts(context, findings);
 }
 
 } // namespace tpscope

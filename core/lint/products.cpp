@@ -19,7 +19,10 @@ std::optional<FlowRun::Operand> FlowRun::operand(std::string_view name, const Fr
     if (shape.size() > 1)
         out.rows = full(shape[shape.size() - 2]);
     const Placement &placement = parameter->placement;
-    if (placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard) {
+    const bool cuts = placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard;
+    out.byExpert = cuts && m_tp > 1 && placement.dim == 0 && m_index.module(frame.self).attributes.contains("num_experts");
+    out.onOneRank = frame.dispatched && !out.byExpert;
+    if (cuts) {
         const std::int64_t extent = shape[static_cast<std::size_t>(placement.dim)];
         // DTensor brings a strided weight into the plain chunks that its input claims, or gives its output.
         const Layout cut = chunked(extent, frame.own == OwnTensors::Distributed ? 1 : placement.splitFactor);
@@ -117,13 +120,14 @@ void FlowRun::productGradient(const Value &x, const Value &y, const Operand &wei
     const bool rowsCut = !weight.rows.isFull();
     const bool columnsCut = !weight.columns.isFull();
     m_tape.record([=, this, in = x.gradient, out = y.gradient, weightSlot = weight.parameter->id,
-                   biasSlot = bias ? bias->parameter->id : -1, module = frame.self,
+                   biasSlot = bias ? bias->parameter->id : -1, module = frame.self, weightOnOneRank = weight.onOneRank,
+                   biasOnOneRank = bias && bias->onOneRank,
                    summed = frame.sumsInputGradient](GradientTape &tape) {
         const GradientKind kind = tape.at(out);
         if (kind.none())
             return;
-        tape.add(weightSlot, wholeWeight ? kind : ownPart(kind));
-        tape.add(biasSlot, wholeBias ? kind : ownPart(kind));
+        tape.add(weightSlot, weightOnOneRank ? contribution(kind, -1) : wholeWeight ? kind : ownPart(kind));
+        tape.add(biasSlot, biasOnOneRank ? contribution(kind, -1) : wholeBias ? kind : ownPart(kind));
         if (claimed || (columnsCut && !rowsCut))
             tape.add(in, ownPart(kind));
         else if (rowsCut) // each rank knows only what its own output channels send back

@@ -59,6 +59,8 @@ bool FlowRun::takeInput(ModuleIndex module, const ParallelStyle &style, Values &
     const Tensors tensors = style.tensors();
     if (tensors == Tensors::Local)
         frame.own = OwnTensors::Local;
+    if (style.dispatchesTokens)
+        return dispatch(module, arguments, frame);
     if (!style.takesInput || arguments.empty())
         return true;
     Value &input = arguments.front();
@@ -141,6 +143,48 @@ bool FlowRun::gatherPieces(ModuleIndex module, Value &value) {
         return true;
     fails(FlowCause::SequenceInput, module, "input", side(value, "input", module));
     return false;
+}
+
+// Tokens travel to the rank of their experts. Backward: each rank sends back the gradients of its part of the tokens,
+// and all parts are gathered. Source: transformers 5.24 distributed/expert_parallel.py AllToAllEP; AllReduceEP, which
+// runs without gradients, gives the same.
+bool FlowRun::dispatch(ModuleIndex module, Values &arguments, Frame &frame) {
+    constexpr std::size_t statesIndicesWeights = 3;
+    if (arguments.size() != statesIndicesWeights) {
+        fails(FlowCause::DispatchCall, module, "call", {});
+        return false;
+    }
+    frame.dispatched = true;
+    for (Value &value : arguments) {
+        value.form = Form::Local;
+        if (!needsGradients() || value.gradient < 0)
+            continue;
+        const int in = value.gradient;
+        value.gradient = newSlot();
+        m_tape.record([in, out = value.gradient](GradientTape &tape) { tape.add(in, ownPart(tape.at(out))); });
+    }
+    return true;
+}
+
+bool FlowRun::returnTokens(ModuleIndex module, Value &output) {
+    if (output.unknown || !output.layout.tracked())
+        return true;
+    std::vector<FlowSide> sides = side(output, "output", module);
+    if (!output.layout.isSame()) {
+        output = fails(FlowCause::ReducedParts, module, "all-reduce", std::move(sides));
+        return false;
+    }
+    if (output.partial())
+        spoil(output, FlowCause::ExpertShards, module, "all-reduce", std::move(sides));
+    output.contracted = Layout();
+    output.origin = module;
+    output.form = Form::Local;
+    if (needsGradients()) {
+        const int in = output.gradient;
+        output.gradient = newSlot();
+        m_tape.record([in, out = output.gradient](GradientTape &tape) { tape.add(in, ownPart(tape.at(out))); });
+    }
+    return true;
 }
 
 Value FlowRun::splitInput(const Value &value) {

@@ -295,9 +295,13 @@ Result<DType> ModelConfig::dtype() const {
     return DType::F32;
 }
 
-const Json *ModelConfig::tpPlan() const {
-    const auto found = json().find("base_model_tp_plan");
+// null counts: it is an empty plan.
+const Json *ModelConfig::plan(const char *key) const {
+    const auto found = json().find(key);
     return found == json().end() ? nullptr : &*found;
 }
+
+const Json *ModelConfig::tpPlan() const { return plan("base_model_tp_plan"); }
+const Json *ModelConfig::epPlan() const { return plan("base_model_ep_plan"); }
 
 } // namespace tpscope

@@ -52,8 +52,10 @@ public:
     Result<DType> dtype() const;
     // base_model_tp_plan of the file, if it has one (any JSON value: the plan reader judges it).
     const nlohmann::json *tpPlan() const;
+    const nlohmann::json *epPlan() const; // base_model_ep_plan, likewise
 
 private:
+    const nlohmann::json *plan(const char *key) const;
     Result<RopeParameters> completed(RopeParameters rope) const;
 
     // Shared: a description is copied with its config. Behind a pointer: json.hpp costs seconds in

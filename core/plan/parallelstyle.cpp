@@ -165,10 +165,12 @@ constexpr std::array<ParallelStyle, 20> styles{{
     {.name = "ep_dispatch_experts",
      .canonical = "ep_dispatch_experts",
      .localTensors = true,
+     .output = Output::Reduce,
      .expertParallel = true,
      .summary = "Expert parallel: brings each token to the ranks of its experts",
      .takesInput = true,
      .takesOutput = true,
+     .dispatchesTokens = true,
      .refusedInTpPlan = true},
 }};
 
@@ -180,6 +182,9 @@ const ParallelStyle *findStyle(std::string_view name) {
     const auto found = std::ranges::find(styles, name, &ParallelStyle::name);
     return found == styles.end() ? nullptr : &*found;
 }
+
+// Source: transformers 5.24 distributed/mixin.py _resolve_parallel_plans.
+bool removedFromEpPlan(std::string_view name) { return name == "ep_router" || name == "moe_tp_experts"; }
 
 std::string_view nearestStyle(std::string_view name) {
     std::vector<std::string> names;

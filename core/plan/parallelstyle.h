@@ -40,8 +40,13 @@ struct ParallelStyle {
     bool takesOutput = false;
     // Cuts a dimension that a 1-D parameter lacks: shard_param raises on one, so the plan is refused at load.
     bool needsTwoDims = false;
-    // Refuses a size that the number of ranks does not divide, at load.
+    // Deals out whole experts: sets the module's num_experts to how many a rank has, and refuses a number that the ranks
+    // do not divide, at load. Of a module without num_experts it just cuts.
     bool evenOnly = false;
+    // Brings each token to the rank of its experts and the result back: without gradients every rank runs its own experts
+    // on all tokens and the outputs are summed; with them tokens travel (all-to-all). Reads num_experts of the module
+    // when the plan is applied and takes hidden states, indices and weights of the experts chosen.
+    bool dispatchesTokens = false;
     // On a module (not on a parameter) of a tp_plan: refused at load.
     bool refusedInTpPlan = false;
     // A key the model's config must have; without it the first forward fails. "": none.
@@ -70,6 +75,8 @@ struct ParallelStyle {
 
 std::span<const ParallelStyle> parallelStyles();              // in upstream's order of REFERENCE section 1
 const ParallelStyle *findStyle(std::string_view name);        // exact, case-sensitive; nullptr: unknown
+// Names that an ep_plan had before and is refused for, whether or not they are styles still.
+bool removedFromEpPlan(std::string_view name);
 std::string_view nearestStyle(std::string_view name);         // by edit distance; "" when nothing is near
 
 } // namespace tpscope

@@ -15,12 +15,12 @@ namespace tpscope {
 namespace {
 
 // Top-level keys of the project's form.
-constexpr std::array<std::string_view, 5> ownKeys{"model_type", "tp_size", "base", "tp_plan", "ep_plan"};
+constexpr std::array<std::string_view, 6> ownKeys{"model_type", "tp_size", "base", "tp_plan", "ep_plan", "ep_size"};
 // Fields of DistributedConfig that say nothing about the plan. Source: transformers 5.24 distributed/
 // configuration_utils.py.
-constexpr std::array<std::string_view, 10> otherFields{
-    "enable_sequence_parallel", "enable_expert_parallel", "fsdp_size",  "dp_replicate_size", "fsdp_plan",
-    "fsdp_cpu_offload",         "fsdp_mixed_precision",   "pp_size",    "ep_size",           "ep_implementation"};
+constexpr std::array<std::string_view, 9> otherFields{
+    "enable_sequence_parallel", "enable_expert_parallel", "fsdp_size", "dp_replicate_size", "fsdp_plan",
+    "fsdp_cpu_offload",         "fsdp_mixed_precision",   "pp_size",   "ep_implementation"};
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
@@ -87,6 +87,9 @@ private:
             if (const auto done = readField(key, pair.value); !done)
                 return done;
         }
+        // Source: transformers 5.24 DistributedConfig._resolve_parallelism: the flag alone sets tp_plan={}.
+        if (m_document.expertParallel && !m_document.epSize && !m_tpPlanGiven)
+            m_document.hasTpPlan = true;
         return {};
     }
 
@@ -95,10 +98,14 @@ private:
         const bool null = node.kind == YamlNode::Kind::Null;
         if (key == "tp_plan")
             return readTpPlan(value);
+        if (key == "enable_expert_parallel")
+            m_document.expertParallel = node.kind == YamlNode::Kind::Scalar && !node.quoted && node.value == "true";
         if (null || !contains(ownKeys, key))
             return {};
         if (key == "tp_size")
-            return readTpSize(value);
+            return readSize(key, value, m_document.tpSize);
+        if (key == "ep_size")
+            return readSize(key, value, m_document.epSize);
         if (key == "ep_plan") {
             if (node.kind != YamlNode::Kind::Mapping)
                 return failAt(value, "ep_plan: expected a mapping of module patterns to styles, found " +
@@ -124,19 +131,20 @@ private:
         m_document.tpPlanIsMapping =
             node.kind == YamlNode::Kind::Mapping || node.kind == YamlNode::Kind::Null || isAuto;
         m_document.hasTpPlan = node.kind == YamlNode::Kind::Mapping;
+        m_tpPlanGiven = node.kind != YamlNode::Kind::Null;
         if (m_document.hasTpPlan)
             m_document.rules = readRules(m_tree, m_tree.resolvedIndex(value), RuleOrigin::File);
         return {};
     }
 
-    Result<void> readTpSize(YamlIndex value) {
+    Result<void> readSize(const std::string &key, YamlIndex value, std::optional<int> &target) {
         const YamlNode &node = m_tree.resolved(value);
         int size = 0;
         const char *end = node.value.data() + node.value.size();
         const auto [stop, error] = std::from_chars(node.value.data(), end, size);
         if (node.kind != YamlNode::Kind::Scalar || node.quoted || error != std::errc() || stop != end || size < 1)
-            return failAt(value, "tp_size: expected a whole number from 1, found " + describeKind(m_tree, value));
-        m_document.tpSize = size;
+            return failAt(value, key + ": expected a whole number from 1, found " + describeKind(m_tree, value));
+        target = size;
         return {};
     }
 
@@ -156,6 +164,7 @@ private:
 
     const YamlTree &m_tree;
     PlanDocument &m_document;
+    bool m_tpPlanGiven = false;
 };
 
 } // namespace

@@ -33,6 +33,8 @@ struct PlanDocument {
     std::string text;
     std::optional<std::string> modelType;
     std::optional<int> tpSize;
+    std::optional<int> epSize;      // ranks that share the experts
+    bool expertParallel = false;    // enable_expert_parallel: without an ep_size, all of the tp ranks
     bool baseBuiltin = true;        // base: builtin | none
     bool hasTpPlan = false;         // a tp_plan mapping is there, maybe empty
     bool tpPlanIsMapping = true;    // false: neither mapping, null nor the word auto; upstream treats it as "auto"
@@ -46,18 +48,23 @@ struct PlanDocument {
 // CRLF; anchors, aliases and merge keys are resolved. Fields of DistributedConfig that say nothing about the plan
 // (fsdp_size, ...) and top-level keys that begin with "x-" (places for anchors) are read over.
 // Errors: BadInput with line and column for syntax, wrong top-level type, unknown or repeated top-level keys, a tp_size
-// that is no whole number from 1, invalid UTF-8, control characters, more than one document, an empty file.
+// or ep_size that is no whole number from 1, invalid UTF-8, control characters, more than one document, an empty file.
 Result<PlanDocument> parsePlan(const std::string &text, const std::string &fileName);
 Result<PlanDocument> loadPlan(const std::string &path);
 
-// The edit that gives the key of rule `index` (of document.rules) another style, keeping quotes and comments. Other
+// Which of a document's rules: of tp_plan (PlanDocument::rules) or of ep_plan (epRules).
+enum class PlanPart { Tp, Ep };
+// The edit that gives the key of rule `index` (of the part's rules) another style, keeping quotes and comments. Other
 // rules keep their style: an alias becomes a plain scalar, an anchor moves to the first alias that needs it, and a
 // merged rule is overridden by one of the mapping's own.
-TextEdit setStyleEdit(const PlanDocument &document, std::size_t index, const std::string &style);
-// The edit that renames the key, and the one that appends "key: style" as the last rule of tp_plan (making the tp_plan
+TextEdit setStyleEdit(const PlanDocument &document, std::size_t index, const std::string &style,
+                      PlanPart part = PlanPart::Tp);
+// The edit that renames the key, and the one that appends "key: style" as the last rule of the part (making the part
 // where there is none). Block and flow (JSON) form, quotes, indentation and line ends follow the text around.
-TextEdit renameKeyEdit(const PlanDocument &document, std::size_t index, const std::string &key);
-TextEdit addRuleEdit(const PlanDocument &document, const std::string &key, const std::string &style);
+TextEdit renameKeyEdit(const PlanDocument &document, std::size_t index, const std::string &key,
+                       PlanPart part = PlanPart::Tp);
+TextEdit addRuleEdit(const PlanDocument &document, const std::string &key, const std::string &style,
+                     PlanPart part = PlanPart::Tp);
 std::string applyEdit(const std::string &text, const TextEdit &edit);
 
 } // namespace tpscope

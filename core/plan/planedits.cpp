@@ -24,7 +24,10 @@ std::string_view trimmedRight(std::string_view text) {
 
 class Editor {
 public:
-    explicit Editor(const PlanDocument &document) : m_document(document), m_text(document.text) {
+    Editor(const PlanDocument &document, PlanPart part)
+        : m_document(document), m_rules(part == PlanPart::Tp ? document.rules : document.epRules),
+          m_name(part == PlanPart::Tp ? "tp_plan" : "ep_plan"), m_bare(document.bareMapping && part == PlanPart::Tp),
+          m_text(document.text) {
         if (auto tree = readYaml(document.text, document.fileName))
             m_tree = std::move(*tree);
     }
@@ -34,7 +37,7 @@ public:
         if (!pair)
             return {};
         if (pair->merged)
-            return addRule(m_document.rules[index].key, style);
+            return addRule(m_rules[index].key, style);
         const YamlNode &key = m_tree->nodes[pair->key];
         const YamlNode &value = m_tree->nodes[pair->value];
         const bool json = key.quoted && quoteOf(m_text, key.begin) == Quote::Double && !value.quoted &&
@@ -58,10 +61,11 @@ public:
     }
 
     TextEdit addRule(const std::string &key, const std::string &style) const {
-        if (!m_tree)
+        // A bare mapping is all tp_plan: there is no place for another part.
+        if (!m_tree || (m_document.bareMapping && !m_bare))
             return {};
         const YamlIndex root = m_tree->resolvedIndex(m_tree->root);
-        if (m_document.bareMapping)
+        if (m_bare)
             return append(root, ruleText(root, key, style));
         const auto plan = planPair();
         if (plan && m_tree->resolved(plan->value).kind == YamlNode::Kind::Mapping) {
@@ -75,23 +79,23 @@ public:
 private:
     std::optional<YamlPair> planPair() const {
         for (const YamlPair &pair : m_tree->pairs(m_tree->resolvedIndex(m_tree->root)))
-            if (m_tree->resolved(pair.key).value == "tp_plan")
+            if (m_tree->resolved(pair.key).value == m_name)
                 return pair;
         return std::nullopt;
     }
 
     // The pair a rule was read from: the one at its places.
     std::optional<YamlPair> pairOf(std::size_t index) const {
-        if (!m_tree || index >= m_document.rules.size())
+        if (!m_tree || index >= m_rules.size())
             return std::nullopt;
         YamlIndex mapping = m_tree->resolvedIndex(m_tree->root);
-        if (!m_document.bareMapping) {
+        if (!m_bare) {
             const auto plan = planPair();
             if (!plan)
                 return std::nullopt;
             mapping = m_tree->resolvedIndex(plan->value);
         }
-        const PlanRule &rule = m_document.rules[index];
+        const PlanRule &rule = m_rules[index];
         for (const YamlPair &pair : m_tree->pairs(mapping))
             if (m_tree->nodes[pair.key].span == rule.keySpan && m_tree->nodes[pair.value].span == rule.styleSpan)
                 return pair;
@@ -173,7 +177,7 @@ private:
         return {m_tree->nodes[mapping.children.back()].end, 0, separator + pair};
     }
 
-    // tp_plan is there without a mapping: its value gives way to one.
+    // The part is there without a mapping: its value gives way to one.
     TextEdit replaceWithPlan(YamlIndex root, const YamlPair &plan, const std::string &rule) const {
         const YamlNode &top = m_tree->nodes[root];
         const YamlNode &key = m_tree->nodes[plan.key];
@@ -195,27 +199,30 @@ private:
     TextEdit appendPlan(YamlIndex root, const std::string &rule) const {
         const YamlNode &top = m_tree->nodes[root];
         if (top.flow)
-            return append(root, "\"tp_plan\": {" + rule + "}");
-        return append(root, "tp_plan:" + lineBreak(m_text) + std::string(columnOf(m_text, top.begin) + 2, ' ') + rule);
+            return append(root, "\"" + std::string(m_name) + "\": {" + rule + "}");
+        return append(root, std::string(m_name) + ":" + lineBreak(m_text) + std::string(columnOf(m_text, top.begin) + 2, ' ') + rule);
     }
 
     const PlanDocument &m_document;
+    const std::vector<PlanRule> &m_rules;
+    std::string_view m_name;
+    bool m_bare; // the whole document is the part
     std::string_view m_text;
     std::optional<YamlTree> m_tree;
 };
 
 } // namespace
 
-TextEdit setStyleEdit(const PlanDocument &document, std::size_t index, const std::string &style) {
-    return Editor(document).setStyle(index, style);
+TextEdit setStyleEdit(const PlanDocument &document, std::size_t index, const std::string &style, PlanPart part) {
+    return Editor(document, part).setStyle(index, style);
 }
 
-TextEdit renameKeyEdit(const PlanDocument &document, std::size_t index, const std::string &key) {
-    return Editor(document).rename(index, key);
+TextEdit renameKeyEdit(const PlanDocument &document, std::size_t index, const std::string &key, PlanPart part) {
+    return Editor(document, part).rename(index, key);
 }
 
-TextEdit addRuleEdit(const PlanDocument &document, const std::string &key, const std::string &style) {
-    return Editor(document).addRule(key, style);
+TextEdit addRuleEdit(const PlanDocument &document, const std::string &key, const std::string &style, PlanPart part) {
+    return Editor(document, part).addRule(key, style);
 }
 
 std::string applyEdit(const std::string &text, const TextEdit &edit) {

@@ -86,7 +86,7 @@ std::string pythonRules(const std::string &name, const std::vector<PlanRule> &ru
 std::vector<PlanRule> cancelsOf(const ResolvedPlan &plan) {
     std::unordered_map<std::string, std::string> reached; // parameter's own generic name -> style of its module's rule
     for (const EffectiveRule &rule : plan.rules)
-        for (const std::string &parameter : rule.parameters)
+        for (const std::string &parameter : rule.expert ? std::vector<std::string>() : rule.parameters)
             reached.emplace(genericName(parameter), rule.rule.style);
     std::vector<PlanRule> cancels;
     for (PlanRule rule : plan.leftOut) {
@@ -112,6 +112,7 @@ PlanToWrite ownRules(const ModelDescription &model, const PlanChoice &choice, co
     PlanToWrite out;
     out.modelType = model.modelType;
     out.tpSize = plan.tp;
+    out.epSize = plan.ep;
     out.baseBuiltin = plan.baseMode != "none";
     out.cancels = cancelsOf(plan);
     if (choice.document) {
@@ -126,10 +127,12 @@ PlanToWrite effectiveRules(const ModelDescription &model, const ResolvedPlan &pl
     PlanToWrite out;
     out.modelType = model.modelType;
     out.tpSize = plan.tp;
+    out.epSize = plan.ep;
     out.baseBuiltin = plan.baseMode != "none";
     out.cancels = cancelsOf(plan);
     for (const EffectiveRule &rule : plan.rules)
-        out.rules.push_back(rule.rule);
+        if (!rule.expert)
+            out.rules.push_back(rule.rule);
     out.epRules = plan.epRules;
     return out;
 }
@@ -139,6 +142,8 @@ std::string toYaml(const PlanToWrite &plan) {
     if (!plan.modelType.empty())
         out += "model_type: " + scalarText(plan.modelType, Quote::Plain) + "\n";
     out += "tp_size: " + std::to_string(plan.tpSize) + "\n";
+    if (plan.epSize > 1)
+        out += "ep_size: " + std::to_string(plan.epSize) + "\n";
     if (!plan.baseBuiltin)
         out += "base: none\n";
     out += plan.automatic ? "tp_plan: auto\n" : yamlRules("tp_plan", asDict(plan.rules));
@@ -150,6 +155,8 @@ std::string toYaml(const PlanToWrite &plan) {
 std::string toJson(const PlanToWrite &plan) {
     Json out;
     out["tp_size"] = plan.tpSize;
+    if (plan.epSize > 1)
+        out["ep_size"] = plan.epSize;
     out["tp_plan"] = plan.automatic ? Json("auto") : jsonRules(withCancels(plan));
     if (!plan.epRules.empty())
         out["ep_plan"] = jsonRules(plan.epRules);
@@ -170,6 +177,8 @@ std::string toPython(const PlanToWrite &plan, const PythonOptions &options) {
         out += pythonRules("ep_plan", plan.epRules);
         arguments += ", ep_plan=ep_plan";
     }
+    if (plan.epSize > 1)
+        arguments += ", ep_size=" + std::to_string(plan.epSize);
     out += "model = AutoModelForCausalLM.from_pretrained(\n    sys.argv[1] if len(sys.argv) > 1 else " +
            pythonText(options.model) + ",\n    distributed_config=DistributedConfig(" + arguments + ", tp_size=" +
            size + "),\n)\n";

@@ -13,6 +13,7 @@ namespace tpscope {
 struct PlanToWrite {
     std::string modelType;       // "": not said
     int tpSize = 1;
+    int epSize = 1;              // above 1: written
     bool automatic = false;      // the built-in plan, no rules of one's own: tp_plan "auto"
     bool baseBuiltin = true;     // rules are merged over the built-in plan; false: they are the whole plan
     std::vector<PlanRule> rules; // tp_plan

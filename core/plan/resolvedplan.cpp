@@ -59,13 +59,13 @@ std::unordered_set<std::string> namesOf(const ModuleTree &tree) {
 
 std::string scalarOf(const nlohmann::json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// The rules of a config.json's base_model_tp_plan. Source: transformers 5.24 init_parallel_plans:
+// The rules of a config.json's base_model_tp_plan or base_model_ep_plan. Source: transformers 5.24 init_parallel_plans:
 // dict.update(value or {}), so null, false, 0, "" and empty collections are an empty plan.
-std::vector<PlanRule> configRules(const nlohmann::json &value, std::string &problem) {
+std::vector<PlanRule> configRules(const char *name, const nlohmann::json &value, std::string &problem) {
     std::vector<PlanRule> rules;
     const bool isEmpty = value.is_null() || value == false || value == 0 || value == "" || value.empty();
     if (!value.is_object() && !isEmpty)
-        problem = "base_model_tp_plan of the config is no mapping: " + shortened(value.dump());
+        problem = std::string(name) + " of the config is no mapping: " + shortened(value.dump());
     if (!value.is_object())
         return rules;
     for (const auto &[key, style] : value.items()) {
@@ -130,10 +130,18 @@ public:
         m_plan.baseMode = "builtin";
     }
 
+    // Source: transformers 5.24 DistributedConfig._resolve_parallelism.
+    int epSize(const PlanChoice &choice) const {
+        if (choice.ep || !choice.document)
+            return choice.ep.value_or(1);
+        return choice.document->epSize.value_or(choice.document->expertParallel ? m_plan.tp : 1);
+    }
+
     ResolvedPlan resolve(const PlanChoice &choice) {
         const PlanDocument *document = choice.document ? &*choice.document : nullptr;
         const bool whole = choice.kind == PlanChoice::Kind::None ||
                            (choice.kind == PlanChoice::Kind::Document && document && !document->baseBuiltin);
+        m_plan.ep = epSize(choice);
         RuleMap inherited = inheritedTp();
         if (whole) {
             m_plan.baseMode = "none";
@@ -142,8 +150,11 @@ public:
         }
         merge(std::move(inherited), document);
         m_plan.noPlan = m_plan.rules.empty() && !m_plan.emptyMapping;
+        std::vector<EffectiveRule> expertRules = mergeExpertRules(document, whole);
+        dropRules();
+        if (m_plan.ep > 1)
+            std::ranges::move(expertRules, std::back_inserter(m_plan.rules));
         match();
-        mergeExpertRules(document, whole);
         return std::move(m_plan);
     }
 
@@ -154,7 +165,7 @@ private:
         std::vector<PlanRule> own;
         if (configPlan) {
             m_plan.baseMode = "config";
-            own = configRules(*configPlan, m_plan.configPlanProblem);
+            own = configRules("base_model_tp_plan", *configPlan, m_plan.configPlanProblem);
         }
         return inheritedPlan(m_model, m_builtin ? m_builtin->classRules : nothing,
                              configPlan ? own : m_builtin ? m_builtin->configRules : nothing);
@@ -190,58 +201,109 @@ private:
         m_plan.rules = inherited.take();
     }
 
-    // Source: transformers 5.24 _expand_parallel_plan and _get_parameter_plan: a module takes the rule of its own name;
-    // a parameter the rule of its own name, else that of the module one level up.
+    // Source: transformers 5.24 _resolve_parallel_plans, is_expert. Without ep rules its expression
+    // `(?:)(?:\..+)?` matches the empty name.
+    void dropRules() {
+        for (EffectiveRule &rule : m_plan.rules)
+            rule.dropped = rule.rule.keyIsText && (m_plan.ep > 1 && !m_plan.epRules.empty()
+                                                       ? namedByEpRules(m_plan, rule.rule.key)
+                                                       : rule.rule.key.empty());
+    }
+
+    using Index = std::unordered_map<std::string, int>; // by generic name: into rules
+
+    static int ruleOf(const Index &index, const std::string &generic) {
+        const auto found = index.find(generic);
+        return found == index.end() ? -1 : found->second;
+    }
+    // A parameter takes the rule of its own name, else that of the module one level up.
+    static int ruleOfParameter(const Index &index, const std::string &generic) {
+        const int own = ruleOf(index, generic);
+        const std::size_t dot = generic.rfind('.');
+        return own >= 0 || dot == std::string::npos ? own : ruleOf(index, generic.substr(0, dot));
+    }
+
+    // Source: transformers 5.24 _expand_parallel_plan and _get_parameter_plan, of the tp and of the ep plan apart; the ep
+    // plan is applied behind the tp plan, if it dispatches tokens at all (maybe_distribute_model).
     void match() {
-        std::unordered_map<std::string, int> byKey;
+        Index tpRules, epRules;
         for (std::size_t i = 0; i < m_plan.rules.size(); ++i) {
             EffectiveRule &rule = m_plan.rules[i];
             rule.matches = rule.rule.keyIsText && m_names.contains(rule.rule.key);
-            // Without expert rules upstream's filter `(?:)(?:\..+)?` matches the empty name and drops its rule.
-            rule.dropped = rule.matches && rule.rule.key.empty();
             if (rule.matches && !rule.dropped)
-                byKey.emplace(rule.rule.key, static_cast<int>(i));
+                (rule.expert ? epRules : tpRules).emplace(rule.rule.key, static_cast<int>(i));
+            m_plan.appliesEpPlan =
+                m_plan.appliesEpPlan || (rule.expert && rule.matches && rule.style && rule.style->dispatchesTokens);
         }
-        const auto indexOf = [&](const std::string &generic) {
-            const auto found = byKey.find(generic);
-            return found == byKey.end() ? -1 : found->second;
-        };
+        if (!m_plan.appliesEpPlan)
+            epRules.clear();
         const std::vector<Module> &modules = m_model.tree.modules;
         m_plan.moduleRule.assign(modules.size(), -1);
         for (std::size_t m = 0; m < modules.size(); ++m) {
-            const int own = indexOf(genericName(modules[m].name));
+            const std::string generic = genericName(modules[m].name);
+            const int ep = ruleOf(epRules, generic);
+            const int own = ep >= 0 ? ep : ruleOf(tpRules, generic);
             m_plan.moduleRule[m] = own;
             if (own >= 0)
                 m_plan.rules[static_cast<std::size_t>(own)].modules.push_back(ModuleIndex(m));
-            for (const Parameter &parameter : modules[m].parameters) {
-                const std::string name = joined(modules[m].name, parameter.name);
-                const std::string generic = genericName(name);
-                int rule = indexOf(generic);
-                if (const std::size_t dot = generic.rfind('.'); rule < 0 && dot != std::string::npos)
-                    rule = indexOf(generic.substr(0, dot));
-                if (rule < 0)
-                    continue;
-                m_plan.parameterRule.emplace(name, rule);
-                m_plan.rules[static_cast<std::size_t>(rule)].parameters.push_back(name);
-            }
+            for (const Parameter &parameter : modules[m].parameters)
+                matchParameter(joined(modules[m].name, parameter.name), tpRules, epRules);
         }
     }
 
-    void mergeExpertRules(const PlanDocument *document, bool whole) {
+    void matchParameter(const std::string &name, const Index &tpRules, const Index &epRules) {
+        const std::string generic = genericName(name);
+        const int tp = ruleOfParameter(tpRules, generic);
+        const int ep = ruleOfParameter(epRules, generic);
+        const auto cuts = [&](int rule) {
+            const ParallelStyle *style = rule < 0 ? nullptr : m_plan.rules[static_cast<std::size_t>(rule)].style;
+            return style && style->weightAxis != ParallelStyle::WeightAxis::None;
+        };
+        if (cuts(tp) && cuts(ep))
+            m_plan.cutTwice.push_back(name);
+        const int rule = ep < 0 || (cuts(tp) && !cuts(ep)) ? tp : ep;
+        if (rule < 0)
+            return;
+        m_plan.parameterRule.emplace(name, rule);
+        m_plan.rules[static_cast<std::size_t>(rule)].parameters.push_back(name);
+    }
+
+    RuleMap inheritedEp(bool whole) {
+        const nlohmann::json *configPlan = m_model.config.epPlan();
+        std::vector<PlanRule> rules;
+        if (configPlan)
+            rules = configRules("base_model_ep_plan", *configPlan, m_plan.configPlanProblem);
+        else if (m_builtin)
+            rules = m_builtin->configEpRules;
         RuleMap map;
-        if (m_builtin && !whole)
-            for (PlanRule rule : m_builtin->configEpRules) {
-                rule.key = joined(m_model.baseModelPrefix, rule.key);
-                map.set(effective(std::move(rule)));
-            }
-        if (document)
-            for (const PlanRule &rule : document->epRules) {
-                if (!map.find(rule.key) && !(rule.keyIsText && m_names.contains(rule.key)))
+        for (PlanRule rule : whole ? std::vector<PlanRule>() : rules) {
+            rule.key = joined(m_model.baseModelPrefix, rule.key);
+            map.set(effective(std::move(rule)));
+        }
+        return map;
+    }
+
+    std::vector<EffectiveRule> mergeExpertRules(const PlanDocument *document, bool whole) {
+        RuleMap map = inheritedEp(whole);
+        if (document) {
+            m_plan.epDuplicates = duplicatesOf(document->epRules);
+            for (std::size_t i = 0; i < document->epRules.size(); ++i) {
+                const PlanRule &rule = document->epRules[i];
+                EffectiveRule merged = effective(rule);
+                merged.documentIndex = i;
+                const EffectiveRule *there = map.find(rule.key);
+                merged.overridesInherited = there && (there->overridesInherited || !there->documentIndex);
+                if (!merged.overridesInherited && !(rule.keyIsText && m_names.contains(rule.key)))
                     m_plan.epUnmatched.push_back(rule);
-                map.set(effective(rule));
+                map.set(std::move(merged));
             }
-        for (EffectiveRule &rule : map.take())
-            m_plan.epRules.push_back(std::move(rule.rule));
+        }
+        std::vector<EffectiveRule> rules = map.take();
+        for (EffectiveRule &rule : rules) {
+            rule.expert = true;
+            m_plan.epRules.push_back(rule.rule);
+        }
+        return rules;
     }
 
     const ModelDescription &m_model;
@@ -270,6 +332,20 @@ Result<PlanChoice> PlanChoice::parse(const std::string &argument) {
     choice.kind = Kind::Document;
     choice.document = std::move(*document);
     return choice;
+}
+
+bool namedByEpRules(const ResolvedPlan &plan, const std::string &key) {
+    return std::ranges::any_of(plan.epRules, [&](const PlanRule &rule) {
+        return key == rule.key || (key.size() > rule.key.size() + 1 && key.starts_with(rule.key + "."));
+    });
+}
+
+bool ResolvedPlan::dealsExperts(const Module &module) const {
+    return module.attributes.contains("num_experts") &&
+           std::ranges::any_of(module.parameters, [&](const Parameter &parameter) {
+               const ParallelStyle *style = styleOfParameter(joined(module.name, parameter.name));
+               return style && style->evenOnly;
+           });
 }
 
 const EffectiveRule *ResolvedPlan::ruleOfModule(ModuleIndex index) const {

@@ -50,6 +50,7 @@ RunConfig read(const json &object) {
     config.planArgument = get<std::string>(object, "plan", "a text");
     config.planText = get<std::string>(object, "plan_text", "a text");
     config.tp = whole(object, "tp", 1, 1 << 16);
+    config.ep = whole(object, "ep", 1, 1 << 16);
     config.hooks = valueOr(parseHookMode(get<std::string>(object, "hooks", "a text")), "hooks");
     config.collectives = collectives(get<std::string>(object, "collectives", "a text"));
     config.inputIds =
@@ -80,6 +81,7 @@ json requestToJson(const RunConfig &config) {
             {"plan", config.planArgument},
             {"plan_text", config.planText},
             {"tp", config.tp},
+            {"ep", config.ep},
             {"hooks", name(config.hooks)},
             {"collectives", name(config.collectives)},
             {"input_ids", config.inputIds},

@@ -34,6 +34,7 @@ struct RunConfig {
     std::string planArgument;   // as given: auto | none | path
     std::string planText;       // text of the document, "" for auto and none
     int tp = 1;
+    int ep = 1;                 // ranks that share the experts: 1 or tp
     HookMode hooks = HookMode::PostAccumulateGrad;
     Backend backend = Backend::Gloo;
     Collectives collectives = Collectives::Gloo;

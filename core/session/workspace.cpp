@@ -50,6 +50,10 @@ Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelA
 
 Result<int> effectiveTp(const PlanChoice &choice, std::optional<int> asked) {
     int tp = choice.kind == PlanChoice::Kind::None ? 1 : 2;
+    if (choice.ep && (*choice.ep < 1 || *choice.ep > 4096))
+        return fail(ErrorCode::Usage, "--ep " + std::to_string(*choice.ep) + ": expected a size from 1 to 4096");
+    if (const int ep = choice.ep.value_or(1); ep > 1) // the experts' ranks are the tp ranks
+        tp = ep;
     if (choice.document && choice.document->tpSize)
         tp = *choice.document->tpSize;
     if (asked)

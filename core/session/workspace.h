@@ -38,8 +38,8 @@ struct Workspace {
 Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelArgument,
                                                        const std::optional<Upstream> &upstream = std::nullopt);
 
-// The tensor-parallel size a plan is looked at with: asked for, else the plan's tp_size, else 2 (1 without a plan).
-// Errors: Usage for sizes outside 1..4096, and for more than 1 without a plan.
+// The tensor-parallel size a plan is looked at with: asked for, else the plan's tp_size, else choice.ep, else 2 (1 without
+// a plan). Errors: Usage for sizes outside 1..4096, and for more than 1 without a plan.
 Result<int> effectiveTp(const PlanChoice &choice, std::optional<int> asked);
 
 struct AnalysisOptions {

@@ -60,6 +60,34 @@ inline PlanChoice choiceOf(const std::string &text) {
     return choice;
 }
 
+// A recorded plan: a mapping, "auto" or null. extra: other arguments of DistributedConfig, as a plan file or the command line gives them.
+inline PlanChoice choiceOf(const nlohmann::json &plan, const nlohmann::json &extra) {
+    nlohmann::json document = nlohmann::json::object();
+    for (const char *key : {"ep_plan", "enable_expert_parallel"})
+        if (extra.contains(key))
+            document[key] = extra[key];
+    PlanChoice choice;
+    if (!document.empty() || (!plan.is_null() && plan != "auto")) {
+        document["tp_plan"] = plan;
+        choice = choiceOf(document.dump());
+    } else if (plan.is_null() && !extra.contains("ep_size")) {
+        choice.kind = PlanChoice::Kind::None;
+    }
+    if (extra.contains("ep_size"))
+        choice.ep = extra["ep_size"].get<int>();
+    return choice;
+}
+
+// What a recorded case changes in the config.
+inline nlohmann::json changesOf(const nlohmann::json &extra) {
+    nlohmann::json changes = extra.value("config", nlohmann::json::object());
+    if (extra.contains("config_plan"))
+        changes["base_model_tp_plan"] = extra["config_plan"];
+    if (extra.contains("config_ep_plan"))
+        changes["base_model_ep_plan"] = extra["config_ep_plan"];
+    return changes;
+}
+
 inline LintReport lintText(const Subject &subject, const std::string &text, int tp, const LintOptions &options = {}) {
     return lint(subject.model, choiceOf(text), &subject.builtin, tp, options);
 }

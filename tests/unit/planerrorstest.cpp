@@ -37,17 +37,6 @@ std::set<std::string> wrongGradients(const json &entry) {
     return names;
 }
 
-PlanChoice choiceOf(const json &plan) {
-    if (plan.is_string() && plan == "auto")
-        return {};
-    PlanChoice choice;
-    if (plan.is_null()) {
-        choice.kind = PlanChoice::Kind::None;
-        return choice;
-    }
-    return recorded::choiceOf(json{{"tp_plan", plan}}.dump());
-}
-
 std::string text(const LintReport &report) {
     std::string out(name(report.outcome));
     for (const Diagnostic &diagnostic : report.diagnostics)
@@ -63,6 +52,8 @@ private slots:
     void outcome_data();
     void outcome();
     void executedPlans();
+    void expertParallelPlans_data();
+    void expertParallelPlans();
 };
 
 void PlanErrorsTest::outcome_data() {
@@ -83,23 +74,19 @@ void PlanErrorsTest::outcome() {
     static const json cases = recorded::readJson(recorded::dataDir() / "fixtures" / "plan_errors.json")["cases"];
     const json &entry = cases[static_cast<std::size_t>(index)];
     const json extra = entry.value("extra", json::object());
-    if (extra.contains("ep_size") || extra.contains("ep_plan") || extra.contains("enable_expert_parallel"))
-        QSKIP("expert parallelism is not described yet");
     if (extra.contains("tp_size") && extra["tp_size"] > entry["tp"])
         QSKIP("how many processes there are is no matter of the plan");
-    json changes = json::object();
-    if (extra.contains("config_plan"))
-        changes["base_model_tp_plan"] = extra["config_plan"];
+    const json changes = recorded::changesOf(extra);
     const auto subject = recorded::load(entry["model"], changes);
     if (!subject)
         QSKIP("the model's family is not described yet");
     // Without a size and without a plan upstream takes one rank.
-    const int tp = extra.contains("no_tp_size") ? 1 : extra.value("tp_size", entry["tp"].get<int>());
+    const int tp = extra.contains("no_tp_size") && entry["plan"].is_null() ? 1 : extra.value("tp_size", entry["tp"].get<int>());
 
     LintOptions options;
     options.train = true;
     options.attention = attention.toStdString();
-    const LintReport report = lint(subject->model, choiceOf(entry["plan"]), &subject->builtin, tp, options);
+    const LintReport report = lint(subject->model, recorded::choiceOf(entry["plan"], extra), &subject->builtin, tp, options);
     const std::string verdict = entry[attention.isEmpty() ? "verdict" : "verdict_eager_attention"];
     QVERIFY2(outcomes.contains(verdict), verdict.c_str());
     QVERIFY2(report.outcome == outcomes.at(verdict), (verdict + " recorded, found " + text(report)).c_str());
@@ -129,7 +116,7 @@ void PlanErrorsTest::executedPlans() {
         LintOptions options;
         options.train = true;
         options.attention = row.value("attention", "");
-        const LintReport report = lint(subject->model, choiceOf(row["plan"]), &subject->builtin, row["tp"], options);
+        const LintReport report = lint(subject->model, recorded::choiceOf(row["plan"], json::object()), &subject->builtin, row["tp"], options);
         QVERIFY2(name(report.outcome) == row["verdict"].get<std::string>(), (row.dump() + " found " + text(report)).c_str());
         QVERIFY2((report.errors() > 0) || report.outcome == Outcome::Ok, (row.dump() + text(report)).c_str());
         if (row.contains("wrong_gradients")) {
@@ -139,6 +126,32 @@ void PlanErrorsTest::executedPlans() {
         ++compared;
     }
     QVERIFY(compared > 500);
+}
+
+void PlanErrorsTest::expertParallelPlans_data() {
+    QTest::addColumn<QString>("row");
+    const json data = recorded::readJson(recorded::dataDir() / "recorded" / "expert_outcomes.json");
+    for (const json &row : data["plans"])
+        QTest::newRow(row["case"].get<std::string>().c_str()) << QString::fromStdString(row.dump());
+}
+
+void PlanErrorsTest::expertParallelPlans() {
+    QFETCH(QString, row);
+    const json entry = json::parse(row.toStdString());
+    const json &extra = entry["extra"];
+    const auto subject = recorded::load(entry["model"], recorded::changesOf(extra));
+    QVERIFY(subject);
+    LintOptions options;
+    options.train = true;
+    const int tp = extra.contains("no_tp_size") && entry["plan"].is_null() ? 1 : entry["tp"].get<int>();
+    const LintReport report = lint(subject->model, recorded::choiceOf(entry["plan"], extra), &subject->builtin, tp, options);
+    const std::string found = row.toStdString() + " found " + text(report);
+    QVERIFY2(name(report.outcome) == entry["verdict"].get<std::string>(), found.c_str());
+    QVERIFY2((report.errors() > 0) != (report.outcome == Outcome::Ok), found.c_str());
+    if (entry.contains("wrong_gradients")) {
+        const std::set<std::string> wrong(report.wrongParameters.begin(), report.wrongParameters.end());
+        QVERIFY2(wrong == entry["wrong_gradients"].get<std::set<std::string>>(), found.c_str());
+    }
 }
 
 QTEST_APPLESS_MAIN(PlanErrorsTest)

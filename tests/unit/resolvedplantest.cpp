@@ -180,8 +180,8 @@ void ResolvedPlanTest::recordedCases() {
     const auto loaded = load(c.at("model"), changes);
     if (!loaded)
         QSKIP("its model is not described yet");
-    if (extra.contains("tp_size") || extra.contains("ep_plan"))
-        QSKIP("about sizes or expert parallelism");
+    if (extra.contains("tp_size"))
+        QSKIP("about sizes");
     PlanChoice choice;
     if (c.at("plan") != "auto") {
         // The recorded key 3 was a number; JSON knows only texts.
@@ -190,6 +190,10 @@ void ResolvedPlanTest::recordedCases() {
             plan = "tp_plan: {3: colwise}";
         choice = choiceOf(plan);
     }
+    if (extra.contains("ep_plan"))
+        choice = choiceOf(json{{"tp_plan", c["plan"]}, {"ep_plan", extra["ep_plan"]}}.dump());
+    if (extra.contains("ep_size"))
+        choice.ep = extra["ep_size"].get<int>();
     const ResolvedPlan plan = resolvePlan(loaded->model, choice, &loaded->builtin, c.at("tp"));
 
     const std::string error = c.contains("load_error") ? c["load_error"].value("message", "") : "";
