@@ -82,12 +82,13 @@ void printText(const TwinReport &report, const TwinRequest &request) {
         if (!check.message.empty())
             std::cout << " - " << check.message;
         std::cout << '\n';
-        if (check.verdict == TwinCheck::Verdict::Right || check.names.empty())
+        if (check.verdict == TwinCheck::Verdict::Right)
             continue;
-        std::cout << "    " << namesText(check.names) << '\n';
+        if (!check.names.empty())
+            std::cout << "    " << namesText(check.names) << '\n';
         for (const TwinRule &rule : check.rules)
             std::cout << ruleText(rule, request);
-        if (check.rules.empty())
+        if (check.rules.empty() && !check.names.empty())
             std::cout << "    no rule of the plan names them\n";
     }
     for (const std::string &statement : oracle.statements)

@@ -46,10 +46,29 @@ public:
                 inside.push_back(rule);
         return inside;
     }
+    // Those that the file itself has for modules beside it: what fails in one is often asked for at another.
+    std::vector<TwinRule> beside(const std::string &genericName) const {
+        std::vector<TwinRule> found;
+        for (const TwinRule &rule : m_rules)
+            if (rule.span.valid() && parentOf(rule.key) == parentOf(genericName))
+                found.push_back(rule);
+        return found;
+    }
 
 private:
     std::vector<TwinRule> m_rules;
 };
+
+// The file's rules whose key or style the library quotes in refusing the plan.
+std::vector<TwinRule> quotedRules(const std::string &message, const std::optional<PlanDocument> &document) {
+    const std::string blamed = message.substr(0, message.find("Supported styles"));
+    std::vector<TwinRule> found;
+    for (const PlanRule &rule : document ? document->rules : std::vector<PlanRule>{})
+        if (blamed.find("'" + rule.key + "'") != std::string::npos ||
+            blamed.find("'" + rule.style + "'") != std::string::npos)
+            found.push_back({rule.key, rule.style, rule.keySpan});
+    return found;
+}
 
 class Checks {
 public:
@@ -61,15 +80,26 @@ public:
             if (const std::string generic = genericName(full);
                 std::ranges::find(check.names, generic) == check.names.end())
                 check.names.push_back(generic);
-        for (const std::string &generic : check.names)
-            for (TwinRule &rule : m_rules.of(generic))
-                if (std::ranges::find(check.rules, rule.key, &TwinRule::key) == check.rules.end())
-                    check.rules.push_back(std::move(rule));
+        const bool forward = check.name == "logits" || verdict == Verdict::Failed;
+        for (const std::string &generic : check.names) {
+            addRules(m_rules.of(generic), check);
+            if (forward)
+                addRules(m_rules.beside(generic), check);
+        }
         m_checks.push_back(std::move(check));
+    }
+    void addRefusal(std::string message, std::vector<TwinRule> rules) {
+        m_checks.push_back({"load", Verdict::Failed, std::move(message), {}, std::move(rules)});
     }
     std::vector<TwinCheck> take() { return std::move(m_checks); }
 
 private:
+    static void addRules(std::vector<TwinRule> rules, TwinCheck &check) {
+        for (TwinRule &rule : rules)
+            if (std::ranges::find(check.rules, rule.key, &TwinRule::key) == check.rules.end())
+                check.rules.push_back(std::move(rule));
+    }
+
     Rules m_rules;
     std::vector<TwinCheck> m_checks;
 };
@@ -94,9 +124,9 @@ Differences differencesOf(const json &facts) {
 
 std::string failureOf(const OracleReport &report) { return report.failureKind + ": " + report.failure; }
 
-void addLoad(const json &facts, const OracleReport &report, Checks &checks) {
+void addLoad(const json &facts, const OracleReport &report, const TwinRequest &request, Checks &checks) {
     if (report.failedStage == oracle::loadStage)
-        return checks.add("load", Verdict::Failed, failureOf(report));
+        return checks.addRefusal(failureOf(report), quotedRules(report.failure, request.plan));
     if (!facts.contains("load"))
         return checks.add("load", Verdict::NotChecked, "");
     const Differences found = differencesOf(facts.at("load"));
@@ -240,7 +270,7 @@ Result<TwinReport> twinReportOf(const json &result, const TwinRequest &request) 
         const json facts = result.value("facts", json::object());
         readTwin(facts.at("twin"), report);
         Checks checks(Rules(facts.value("plan", json::object()), request.plan));
-        addLoad(facts, report.oracle, checks);
+        addLoad(facts, report.oracle, request, checks);
         addLogits(report.oracle, result, checks);
         addGradients(report.oracle, result, checks);
         addSave(facts, checks);

@@ -11,13 +11,25 @@ import time
 GRACE_SECONDS = 5.0
 
 
-def import_libraries():
-    """Without running an operation: a fork must not inherit threads."""
-    import torch  # noqa: F401
+def import_libraries(request):
+    """Also the model's own module. Without running an operation: a fork must not inherit threads."""
+    import torch._dynamo  # noqa: F401
     import torch.distributed.tensor  # noqa: F401
-    import transformers  # noqa: F401
-    import probe_model  # noqa: F401
+    import transformers
+    import probe_model
     import probe_oracle  # noqa: F401
+    import probe_twin
+
+    try:
+        twin = request["twin"]
+        config = (
+            probe_twin.config_of(twin["config"], twin["name"])
+            if twin
+            else probe_model.read_config(request["model"])
+        )
+        transformers.AutoModelForCausalLM._model_mapping[type(probe_twin.causal_config(config))]
+    except Exception:
+        pass  # a rank meets it again and tells it
 
 
 def fork(ranks, body):

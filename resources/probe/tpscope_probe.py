@@ -350,7 +350,7 @@ def run_forked(request):
     import probe_ranks
 
     Events(request["events"], 0)("load", "importing torch and transformers")
-    probe_ranks.import_libraries()
+    probe_ranks.import_libraries(request)
     failed = probe_ranks.wait(
         probe_ranks.fork(request["tp"], lambda rank: run_rank(request, rank, {}))
     )
