@@ -4,6 +4,7 @@
 #include "model/moduletree.h"
 #include "model/modelconfig.h"
 #include "plan/parallelstyle.h"
+#include "shard/shardlayout.h"
 
 namespace tpscope {
 
@@ -26,6 +27,9 @@ struct Boundary {
 // (module called with keywords or returning a tuple, config key missing).
 // Source: transformers 5.24, distributed/tensor_parallel.py, transform_inputs_pre_forward and
 // transform_output_post_forward of each style.
-Result<Boundary> boundaryOf(const ParallelStyle *style, const Module &module, const ModelConfig &config);
+// weight: where the module's own parameter of that name lies; nullptr: it has none. Unsupported: where DTensor would
+// exchange in a way that the executor does not know.
+Result<Boundary> boundaryOf(const ParallelStyle *style, const Module &module, const ModelConfig &config,
+                            const Placement *weight);
 
 } // namespace tpscope

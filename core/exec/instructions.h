@@ -48,6 +48,7 @@ struct Instruction {
     std::string argument = {};            // the plain text argument its operation reads: the layer type of a rope table
     std::vector<int> lastUses;            // slots that nobody reads after this instruction
     std::int32_t eventModule = -1;        // Event::module: the module, or a fused name behind the tree's
+    bool distributed = false;             // its module computes with DTensors: a table looks up only the ids it has
     bool isView = false;                  // looks at its input's memory in another shape, computes nothing
 };
 

@@ -39,7 +39,7 @@ void embedding(const Instruction &instruction, Execution &execution) {
     const at::Tensor &ids = execution.input(instruction, 0);
     const LocalParameter &table = *execution.model.parameters[static_cast<std::size_t>(instruction.parameters[0])];
     // Rows this rank holds; others give zeros, which the sum over the ranks fills.
-    const bool partial = table.dim == 0;
+    const bool partial = table.dim == 0 && instruction.distributed;
     const std::int64_t first = partial && !table.held.empty() ? table.held.front().begin : 0;
     const std::int64_t rows = table.tensor.size(0);
     const std::int64_t width = table.tensor.size(1);

@@ -18,6 +18,10 @@ struct CannotLower {
     Error error;
 };
 
+std::string fullName(const Module &module, const std::string &parameter) {
+    return module.name.empty() ? parameter : module.name + "." + parameter;
+}
+
 [[noreturn]] void refuse(ErrorCode code, std::string message) { throw CannotLower{{code, std::move(message), {}}}; }
 
 bool isView(OpKind kind) {
@@ -190,7 +194,12 @@ int Lowering::returnTokens(ModuleIndex index, int rows, int hidden, const Slots 
 Boundary Lowering::boundaryAt(ModuleIndex index) const {
     // One rank shards nothing: transformers ignores the plan then.
     const ParallelStyle *style = m_plan.tp > 1 ? m_plan.styleOfModule(index) : nullptr;
-    auto edge = boundaryOf(style, m_model.tree.at(index), m_model.config);
+    const Module &module = m_model.tree.at(index);
+    const Placement *weight = nullptr;
+    if (module.parameter("weight"))
+        if (const auto shard = m_shards.find(sourceOf(fullName(module, "weight"))); shard != m_shards.end())
+            weight = &shard->second->placement;
+    auto edge = boundaryOf(style, module, m_model.config, weight);
     if (!edge)
         throw CannotLower{edge.error()};
     return *edge;
@@ -308,6 +317,8 @@ void Lowering::operation(const Operation &operation, Frame &frame) {
                 deferred->second = std::exchange(parameters[i], none);
     Instruction &instruction = emit(Step::Operation, frame.self, in);
     instruction.operation = &operation;
+    const ParallelStyle *style = m_plan.tp > 1 ? m_plan.styleOfModule(frame.self) : nullptr;
+    instruction.distributed = style && style->tensors() == ParallelStyle::Tensors::Distributed;
     for (const GuardRead &read : operation.reads)
         if (const auto given = frame.constants.find(read.name);
             read.kind == GuardRead::Kind::Argument && given != frame.constants.end())
@@ -337,26 +348,31 @@ void Lowering::operation(const Operation &operation, Frame &frame) {
 int Lowering::parameterIndex(const Module &module, const std::string &parameter) {
     if (!module.parameter(parameter) && !module.buffer(parameter))
         return none;
-    std::string fullName = module.name.empty() ? parameter : module.name + "." + parameter;
-    if (const auto source = m_sourceOf.find(fullName); source != m_sourceOf.end())
-        fullName = source->second;
-    checkLocal(module, parameter, fullName);
-    const auto [found, isNew] = m_parameters.emplace(fullName, static_cast<int>(m_list.parameters.size()));
+    const std::string name = sourceOf(fullName(module, parameter));
+    checkLocal(module, parameter, name);
+    const auto [found, isNew] = m_parameters.emplace(name, static_cast<int>(m_list.parameters.size()));
     if (isNew)
-        m_list.parameters.push_back(fullName);
+        m_list.parameters.push_back(name);
     return found->second;
+}
+
+const std::string &Lowering::sourceOf(const std::string &parameter) const {
+    const auto source = m_sourceOf.find(parameter);
+    return source == m_sourceOf.end() ? parameter : source->second;
 }
 
 // A sharded parameter is a DTensor upstream; only some styles hand its local shard to the forward. With gradients the
 // styles of linear modules wrap the input as a DTensor, which a plain weight then meets.
-void Lowering::checkLocal(const Module &module, const std::string &parameter, const std::string &fullName) const {
-    const auto shard = m_shards.find(fullName);
+void Lowering::checkLocal(const Module &module, const std::string &parameter, const std::string &name) const {
+    const auto shard = m_shards.find(name);
     const auto index = m_model.tree.indexOf(module.name);
     if (shard == m_shards.end() || !index || m_plan.tp == 1)
         return;
     const ParallelStyle *style = m_plan.styleOfModule(*index);
     const bool plain = shard->second->placement.kind == PlacementKind::PlainTensor;
-    const bool wrapsInput = m_options.training && style && style->requires_ != ParallelStyle::Requires::Nothing;
+    const bool distributed = style && style->tensors() == ParallelStyle::Tensors::Distributed && !style->tokenShards;
+    const bool wrapsInput =
+        distributed || (m_options.training && style && style->requires_ != ParallelStyle::Requires::Nothing);
     if (plain ? wrapsInput : !(style && style->localTensors))
         refuse(ErrorCode::CannotRun, "in the forward of " + module.name + " a plain tensor and a DTensor meet: " +
                                          (plain ? "its input, and its plain parameter "

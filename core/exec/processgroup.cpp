@@ -8,12 +8,14 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
 
+#include "exec/threadexchange.h"
 #include "shard/shardlayout.h"
 
 namespace tpscope {
@@ -43,6 +45,7 @@ std::unique_ptr<c10d::ProcessGroupGloo> gloo(const c10::intrusive_ptr<c10d::Stor
 class ProcessGroup::Meeting {
 public:
     c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+    std::shared_ptr<ThreadExchange> exchange; // nullptr: over Gloo
 };
 
 struct ProcessGroup::Impl {
@@ -55,6 +58,7 @@ struct ProcessGroup::Impl {
 
     c10::intrusive_ptr<c10d::Store> store;
     c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+    std::shared_ptr<ThreadExchange> exchange; // instead of the group
     std::map<std::pair<std::int64_t, at::ScalarType>, Buffers> buffers;
     std::vector<at::Tensor> one{1}; // c10d takes lists of one tensor
     std::vector<c10::intrusive_ptr<c10d::Work>> pending;
@@ -87,7 +91,10 @@ struct ProcessGroup::Impl {
 };
 
 ProcessGroup::ProcessGroup(Place place, std::unique_ptr<Impl> impl) : m_place(place), m_impl(std::move(impl)) {}
-ProcessGroup::~ProcessGroup() = default;
+ProcessGroup::~ProcessGroup() {
+    if (m_impl->exchange)
+        m_impl->exchange->leave();
+}
 
 std::unique_ptr<ProcessGroup> ProcessGroup::meet(const std::string &host, std::uint16_t port, int listener,
                                                  const Place &place) {
@@ -107,8 +114,17 @@ std::unique_ptr<ProcessGroup> ProcessGroup::meet(const std::string &host, std::u
 
 std::shared_ptr<ProcessGroup::Meeting> ProcessGroup::makeMeeting() { return std::make_shared<Meeting>(); }
 
+std::shared_ptr<ProcessGroup::Meeting> ProcessGroup::makeMeetingInMemory(int size) {
+    auto meeting = makeMeeting();
+    meeting->exchange = std::make_shared<ThreadExchange>(size);
+    return meeting;
+}
+
 std::unique_ptr<ProcessGroup> ProcessGroup::meet(Meeting &meeting, const Place &place) {
     auto impl = std::make_unique<Impl>();
+    impl->exchange = meeting.exchange;
+    if (meeting.exchange)
+        return std::unique_ptr<ProcessGroup>(new ProcessGroup(place, std::move(impl)));
     impl->store = meeting.store;
     impl->group = c10::intrusive_ptr<c10d::ProcessGroupGloo>::unsafe_steal_from_new(
         gloo(impl->store, place, true).release());
@@ -126,6 +142,15 @@ void ProcessGroup::allReduce(at::Tensor &tensor) {
     if (m_place.size == 1)
         return;
     Impl &impl = *m_impl;
+    if (impl.exchange) {
+        const std::vector<at::Tensor> terms = impl.exchange->meet(m_place.rank, tensor);
+        if (!std::ranges::all_of(terms, [&](const at::Tensor &term) { return term.numel() == tensor.numel(); }))
+            throw std::runtime_error("the ranks sum tensors of different sizes");
+        tensor.zero_();
+        for (const at::Tensor &term : terms)
+            tensor.add_(term.view(tensor.sizes()));
+        return;
+    }
     waits(true);
     if (m_place.collectives == Collectives::Gloo) {
         impl.one[0] = tensor;
@@ -162,6 +187,10 @@ void ProcessGroup::allGatherLast(const at::Tensor &local, at::Tensor &full) {
                                  std::to_string(m_place.rank) + " must have " + std::to_string(own.size()) +
                                  ", but has " + std::to_string(local.size(-1)));
     Impl &impl = *m_impl;
+    if (impl.exchange) {
+        at::cat_out(full, impl.exchange->meet(m_place.rank, local), -1);
+        return;
+    }
     const std::int64_t chunk = chunkOf(width, m_place.size, Rank(0)).size(); // the longest
     Impl::Buffers &buffers = impl.buffersOf(m_place.size, rows * chunk, local.scalar_type());
     buffers.own.narrow(0, 0, local.numel()).copy_(local.reshape({-1}));
@@ -208,6 +237,18 @@ at::Tensor ProcessGroup::allToAllRows(const at::Tensor &rows, const std::vector<
     shape[0] = std::accumulate(receive.begin(), receive.end(), std::int64_t(0));
     at::Tensor out = at::empty(shape, rows.options());
     Impl &impl = *m_impl;
+    if (impl.exchange) {
+        const auto sizes = impl.exchange->meet(m_place.rank, at::tensor(at::ArrayRef<std::int64_t>(send), at::kLong));
+        const auto all = impl.exchange->meet(m_place.rank, rows);
+        std::int64_t begin = 0;
+        for (std::size_t rank = 0; rank < all.size(); ++rank) {
+            const std::int64_t before = sizes[rank].narrow(0, 0, m_place.rank).sum().item<std::int64_t>();
+            const std::int64_t count = receive[rank];
+            out.narrow(0, begin, count).copy_(all[rank].narrow(0, before, count));
+            begin += count;
+        }
+        return out;
+    }
     waits(true);
     at::Tensor own = rows;
     std::vector<std::int64_t> from = receive, to = send;
@@ -219,6 +260,11 @@ at::Tensor ProcessGroup::allToAllRows(const at::Tensor &rows, const std::vector<
 bool ProcessGroup::any(bool flag) {
     if (m_place.size == 1)
         return flag;
+    if (m_impl->exchange) {
+        const at::Tensor own = at::full({1}, flag ? 1 : 0, at::kLong);
+        return std::ranges::any_of(m_impl->exchange->meet(m_place.rank, own),
+                                   [](const at::Tensor &said) { return said.item<std::int64_t>() != 0; });
+    }
     m_impl->flag.fill_(flag ? 1 : 0);
     m_impl->one[0] = m_impl->flag;
     m_impl->group->allreduce(m_impl->one)->wait(); // a sum: more than none

@@ -35,9 +35,11 @@ public:
     static std::unique_ptr<ProcessGroup> meet(const std::string &host, std::uint16_t port, int listener,
                                               const Place &place);
 
-    // Ranks that are threads of one process: each calls meet() with the same meeting.
+    // Ranks that are threads of one process: each calls meet() with the same meeting. They exchange over Gloo as
+    // processes do, or hand each other tensors in memory (Collectives make no difference then).
     class Meeting;
     static std::shared_ptr<Meeting> makeMeeting();
+    static std::shared_ptr<Meeting> makeMeetingInMemory(int size);
     static std::unique_ptr<ProcessGroup> meet(Meeting &meeting, const Place &place);
 
     ~ProcessGroup();

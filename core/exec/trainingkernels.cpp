@@ -19,7 +19,7 @@ void set(const Instruction &instruction, TrainingForward &forward, at::Tensor va
 void embedding(const Instruction &instruction, TrainingForward &forward) {
     const LocalParameter &table = *forward.model.parameters[static_cast<std::size_t>(instruction.parameters[0])];
     const at::Tensor &ids = forward.input(instruction, 0);
-    if (table.dim != 0)
+    if (table.dim != 0 || !instruction.distributed)
         return set(instruction, forward, at::embedding(table.tensor, ids));
     const std::int64_t rows = table.tensor.size(0);
     const std::int64_t first = table.held.empty() ? 0 : table.held.front().begin;

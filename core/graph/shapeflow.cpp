@@ -40,7 +40,7 @@ Sizes ShapeFlow::parameter(ModuleIndex self, const std::string &name) const {
                 std::int64_t held = 0;
                 for (const Interval &interval :
                      heldIntervals(own.shape[static_cast<std::size_t>(dim)], m_plan.tp, Rank(0),
-                                   placement.splitFactor))
+                                   groupsHeld(own, placement)))
                     held += interval.size();
                 local.at[static_cast<std::size_t>(dim)] = held;
             }

@@ -2,6 +2,7 @@
 // What is worth knowing beside right and wrong: hooks that break the graph, whole heads, uneven shards, little sharding.
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "lint/fixes.h"
@@ -55,6 +56,33 @@ void wholeHead(const LintContext &context, Findings &findings) {
     }
 }
 
+// Upstream's default rule for embeddings knows one name. Tables of the vocabulary under another name, that no rule cuts.
+void wholeEmbedding(const LintContext &context, Findings &findings) {
+    constexpr std::string_view known = "embed_tokens";
+    const std::int64_t vocab = context.model.config.integer("vocab_size", 0).value_or(0);
+    const bool applies = std::ranges::any_of(context.model.tree.modules,
+                                             [&](const Module &module) { return module.localName == known; });
+    if (context.tp <= 1 || context.plan.noPlan || vocab <= 0 || applies)
+        return;
+    std::vector<const ParameterShard *> tables;
+    for (const ParameterShard &shard : context.shards.parameters)
+        if (shard.rule.empty() && shard.globalShape.size() == 2 && shard.globalShape.front() == vocab)
+            tables.push_back(&shard);
+    // A table right below the root makes logits, where there is another.
+    const auto atTheTop = [](const ParameterShard *shard) { return std::ranges::count(shard->name, '.') < 2; };
+    if (std::ranges::any_of(tables, [&](const ParameterShard *shard) { return !atTheTop(shard); }))
+        std::erase_if(tables, atTheTop);
+    for (const ParameterShard *table : tables) {
+        const std::string module = table->name.substr(0, table->name.rfind('.'));
+        Diagnostic &finding = findings.add(
+            code::wholeEmbedding, "the default rule for embeddings looks for `" + std::string(known) +
+                                      "` and matches nothing in " + context.model.className + "; nearest: " +
+                                      inTicks(module) + ", which stays whole on every rank, " +
+                                      formatBytes(static_cast<std::uint64_t>(table->bytes.front())));
+        finding.modules = {module};
+    }
+}
+
 // One finding a size: the parameters that have it share the reason.
 void unevenShards(const LintContext &context, Findings &findings) {
     if (context.tp <= 1)
@@ -88,6 +116,26 @@ void unevenShards(const LintContext &context, Findings &findings) {
                           (shards.front()->localShapes.size() > shown ? " + ..." : "") + ": " + list(names);
         if (const EffectiveRule *rule = context.plan.ruleOfParameter(shards.front()->name))
             blame(finding, *rule);
+    }
+}
+
+// The placement claims other channels than the ranks hold.
+void permutedSave(const LintContext &context, Findings &findings) {
+    std::unordered_set<std::string> told;
+    for (const ParameterShard &shard : context.shards.parameters) {
+        const std::size_t dot = shard.name.rfind('.');
+        const Module *module = context.model.tree.find(dot == std::string::npos ? "" : shard.name.substr(0, dot));
+        const Parameter *parameter = module ? module->parameter(shard.name.substr(dot + 1)) : nullptr;
+        const EffectiveRule *rule = context.plan.ruleOfParameter(shard.name);
+        if (shard.dim < 0 || !parameter || !rule || !told.insert(genericName(shard.name)).second ||
+            groupsHeld(*parameter, shard.placement) == shard.placement.splitFactor)
+            continue;
+        Diagnostic &finding = findings.add(
+            code::permutedSave, inTicks(genericName(shard.name)) + " is stored in parts, each of which loading cuts by "
+                                    "itself, but " + inTicks(rule->rule.style) +
+                                    " says otherwise: the forward is right, a saved checkpoint would have permuted channels");
+        blame(finding, *rule);
+        finding.modules = {genericName(module->name)};
     }
 }
 
@@ -131,7 +179,9 @@ void shareOfLayers(const LintContext &context, Findings &findings) {
 void tellFacts(const LintContext &context, Findings &findings) {
     graphBreaks(context, findings);
     wholeHead(context, findings);
+    wholeEmbedding(context, findings);
     unevenShards(context, findings);
+    permutedSave(context, findings);
     shareOfLayers(context, findings);
 }
 

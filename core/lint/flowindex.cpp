@@ -130,6 +130,7 @@ void FlowIndex::addParameters(ModuleIndex index) {
         own.shape = &parameter.shape;
         const std::string name = fullName(module, parameter.name);
         own.placement = placementOf(m_plan.styleOfParameter(name), parameter.name, parameter.shape);
+        own.groups = groupsHeld(parameter, own.placement);
         if (entry.style && entry.style->tokenShards && !own.distributed())
             own.placement.kind = PlacementKind::Replicate;
         own.id = static_cast<int>(m_parameterNames.size());
@@ -157,6 +158,7 @@ void FlowIndex::tieParameters() {
                 if (parameter.id == targetId && from) {
                     parameter.id = sourceId;
                     parameter.placement = from->placement;
+                    parameter.groups = from->groups;
                 }
     }
 }
@@ -171,7 +173,7 @@ void FlowIndex::sign(ModuleIndex index) {
     mix(hash, entry.dealsExperts);
     for (const FlowParameter &parameter : entry.parameters) {
         mix(hash, static_cast<std::uint64_t>(parameter.placement.kind));
-        mix(hash, static_cast<std::uint64_t>(parameter.placement.dim * 8 + parameter.placement.splitFactor));
+        mix(hash, static_cast<std::uint64_t>((parameter.placement.dim * 8 + parameter.placement.splitFactor) * 8 + parameter.groups));
         for (const std::int64_t size : *parameter.shape)
             mix(hash, static_cast<std::uint64_t>(size));
     }

@@ -38,6 +38,7 @@ struct FlowParameter {
     const Shape *shape = nullptr;
     int id = -1;           // of the tensor
     Placement placement;
+    int groups = 1;        // that the ranks' shards are cut in
     bool distributed() const { return placement.kind != PlacementKind::PlainTensor; }
 };
 

@@ -198,6 +198,14 @@ Told summedTwice(const LintContext &context, const FlowFinding &finding) {
             {{{folded(context, finding.module), plainStyle()}}}};
 }
 
+Told scaleHidden(const LintContext &context, const FlowFinding &finding) {
+    const std::string from = finding.sides.empty() ? "its input" : "what " + withRule(context, finding.sides.front().module) + " gives";
+    return {code::scaleHidden,
+            withRule(context, finding.module) + " norms " + from + ", off by a factor of the number of ranks: that drops out "
+                "but for the norm's eps, so the logits are right only as far as the values are large against it",
+            otherStyles(context, finding.sides.empty() ? finding.module : finding.sides.front().module)};
+}
+
 Told mixedTensors(const LintContext &context, const FlowFinding &finding) {
     const std::string module = folded(context, finding.module);
     const FlowParameter *parameter = context.flow->index().parameter(finding.module, finding.parameter);
@@ -315,6 +323,7 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::ReducedParts:
     case FlowCause::DividedWhole:
     case FlowCause::OperandScale: return summedTwice(context, finding);
+    case FlowCause::ScaleHidden: return scaleHidden(context, finding);
     case FlowCause::MixedTensors: return mixedTensors(context, finding);
     case FlowCause::PartialUsed: return partial(context, finding);
     case FlowCause::GatherWidth:

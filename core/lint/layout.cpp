@@ -56,6 +56,8 @@ Channels slice(const Channels &channels, std::int64_t begin, std::int64_t end) {
 Interval broken(std::int64_t begin, std::int64_t end) { return {-2 * end - 1, -2 * end - 1 + (end - begin)}; }
 
 Channels commonChannels(const Channels &a, const Channels &b) {
+    if (a.empty() || b.empty()) // torch broadcasts one against none to none
+        return {};
     const std::int64_t wide = std::max(width(a), width(b));
     Channels out;
     for (std::int64_t position = 0; position < wide;) {

@@ -20,6 +20,7 @@ enum class FlowCause {
     InputChannels,    // a product whose input holds other channels than the weight expects
     OperandWidth,     // two operands of different widths
     OperandChannels,  // two operands of equal widths that hold different channels
+    ScaleHidden,      // a norm of something multiplied by the number of ranks: right but for the norm's eps
     OperandScale,     // a sum of two operands, one of them multiplied by the number of ranks
     HeadsCut,         // a head does not lie whole on one rank
     HeadCounts,       // local query and key/value heads cannot be paired

@@ -25,7 +25,8 @@ std::optional<FlowRun::Operand> FlowRun::operand(std::string_view name, const Fr
     if (cuts) {
         const std::int64_t extent = shape[static_cast<std::size_t>(placement.dim)];
         // DTensor brings a strided weight into the plain chunks that its input claims, or gives its output.
-        const Layout cut = chunked(extent, frame.own == OwnTensors::Distributed ? 1 : placement.splitFactor);
+        const bool brought = frame.own == OwnTensors::Distributed && placement.kind == PlacementKind::StridedShard;
+        const Layout cut = chunked(extent, brought ? 1 : parameter->groups);
         if (placement.dim + 1 == static_cast<int>(shape.size()))
             out.columns = cut;
         else if (placement.dim + 2 == static_cast<int>(shape.size()))
@@ -184,7 +185,9 @@ Value FlowRun::norm(const Operation &operation, std::string_view label, const Va
     Value y = x;
     if (x.layout.isFull() && x.headDim == 0)
         y.origin = frame.self;
-    // A scale drops out of a norm.
+    // A scale drops out of a norm, as far as its eps is small against what is normed.
+    if (x.power != 0)
+        report(FlowCause::ScaleHidden, frame.self, label, side(x, "input", frame.self));
     y.power = 0;
     y.pending = -1;
     if (x.partial())

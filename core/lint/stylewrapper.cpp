@@ -109,13 +109,15 @@ bool FlowRun::giveOutput(ModuleIndex module, const ParallelStyle &style, const F
     if (outputs.empty())
         return true;
     Value &output = outputs.front();
-    if (style.sync == ParallelStyle::Sync::RopeColumns)
-        sumColumns(module, output);
+    if (style.dispatchesTokens)
+        return returnTokens(module, output);
     const bool changes = style.output != ParallelStyle::Output::None;
-    if (changes && self.returnsTuple) {
+    if (style.takesOutput && self.returnsTuple) {
         fails(FlowCause::TupleOutput, module, "output", {});
         return false;
     }
+    if (style.sync == ParallelStyle::Sync::RopeColumns)
+        sumColumns(module, output);
     const bool wasDistributed = output.form != Form::Local;
     if (tensors == Tensors::Distributed || tensors == Tensors::LocalInInference || changes)
         output.form = Form::Local;

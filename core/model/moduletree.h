@@ -28,6 +28,7 @@ struct Parameter {
     // How a checkpoint that lacks the parameter's own name stores it: full tensor names. With "{}" in them: one tensor an
     // index of dimension 0, that number in place of "{}", and the names' tensors one behind the other along dimension 1.
     std::vector<std::string> storedAs = {};
+    bool storedInParts() const { return !storedAs.empty() && storedAs.front().find("{}") != std::string::npos; }
 };
 
 // A node of named_modules(). Children are in call order where a forward calls them, else in registration order.

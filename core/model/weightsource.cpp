@@ -192,7 +192,7 @@ Result<bool> WeightSource::findParts(const ModelDescription &model, const Parame
     const std::size_t names = parameter.storedAs.size();
     if (names == 0)
         return false;
-    const bool stacked = parameter.storedAs.front().find("{}") != std::string::npos;
+    const bool stacked = parameter.storedInParts();
     const std::int64_t count = stacked ? origin.shape.at(0) : 1;
     for (std::int64_t index = 0; index < count; ++index)
         for (std::string name : parameter.storedAs) {

@@ -26,14 +26,13 @@ std::optional<int> cutDimension(const ParallelStyle &style, const std::string &p
     return std::nullopt;
 }
 
-void placeOnRanks(ParameterShard &shard, int tp) {
+void placeOnRanks(ParameterShard &shard, int tp, int groups) {
     const std::int64_t elements = elementCount(shard.globalShape);
     const auto size = static_cast<std::int64_t>(elementSize(shard.dtype));
     for (int r = 0; r < tp; ++r) {
         Shape local = shard.globalShape;
         if (shard.dim >= 0) {
-            auto held = heldIntervals(local[static_cast<std::size_t>(shard.dim)], tp, Rank(r),
-                                      shard.placement.splitFactor);
+            auto held = heldIntervals(local[static_cast<std::size_t>(shard.dim)], tp, Rank(r), groups);
             std::int64_t count = 0;
             for (const Interval &interval : held)
                 count += interval.size();
@@ -92,6 +91,13 @@ Placement placementOf(const ParallelStyle *style, const std::string &parameterNa
     return {PlacementKind::Shard, *dim, 1};
 }
 
+int groupsHeld(const Parameter &parameter, const Placement &placement) {
+    constexpr int dimensionOfParts = 1;
+    if (!parameter.storedInParts())
+        return placement.splitFactor;
+    return placement.dim == dimensionOfParts ? static_cast<int>(parameter.storedAs.size()) : 1;
+}
+
 const ParameterShard *ShardLayout::find(std::string_view name) const {
     const auto found = std::ranges::find(parameters, name, &ParameterShard::name);
     return found == parameters.end() ? nullptr : &*found;
@@ -123,7 +129,7 @@ ShardLayout shardLayout(const ModelDescription &model, const ResolvedPlan &plan)
             const bool cut = shard.placement.kind == PlacementKind::Shard ||
                              shard.placement.kind == PlacementKind::StridedShard;
             shard.dim = cut ? shard.placement.dim : -1;
-            placeOnRanks(shard, plan.tp);
+            placeOnRanks(shard, plan.tp, groupsHeld(parameter, shard.placement));
             const std::int64_t whole = elementCount(parameter.shape) *
                                        static_cast<std::int64_t>(elementSize(parameter.dtype));
             layout.totalBytes += whole;

@@ -62,6 +62,11 @@ struct ShardLayout {
 // The placement a style gives a parameter of this shape and local name. parameterOfModuleRule tells nothing more:
 // the style alone decides. nullptr style: plain tensor.
 Placement placementOf(const ParallelStyle *style, const std::string &parameterName, const Shape &shape);
+
+// In how many interleaved groups the ranks' shards are cut. Those of the placement, unless a checkpoint stores the
+// parameter in parts: loading cuts each part plainly, so parts that lie behind one another along the cut dimension are
+// groups whatever the style says. Source: transformers 5.24 core_model_loading.py.
+int groupsHeld(const Parameter &parameter, const Placement &placement);
 ShardLayout shardLayout(const ModelDescription &model, const ResolvedPlan &plan);
 
 } // namespace tpscope

@@ -38,14 +38,18 @@ int main(int argc, char **argv) {
         options.train = true;
         const LintReport report = lint(*model, plan.choice(), &*builtin, plan.tp, options);
         json errors = json::array();
+        json warnings = json::array();
         for (const Diagnostic &diagnostic : report.diagnostics)
             if (diagnostic.severity == Severity::Error)
                 errors.push_back(diagnostic.code + " " + diagnostic.message);
+            else if (diagnostic.severity == Severity::Warning)
+                warnings.push_back(diagnostic.code);
         std::cout << json{{"tp", plan.tp},
                           {"tp_plan", plan.rules},
                           {"outcome", name(report.outcome)},
                           {"wrong_parameters", report.wrongParameters},
-                          {"errors", errors}}
+                          {"errors", errors},
+                          {"warnings", warnings}}
                   << '\n';
     }
     return 0;

@@ -43,7 +43,8 @@ inline Subject openSubject(const std::string &folder) {
 // By rank.
 inline std::vector<Result<TrainingResult>> train(const Subject &subject, const ResolvedPlan &plan,
                                                  const TrainingRequest &request,
-                                                 Collectives collectives = Collectives::Gloo) {
+                                                 Collectives collectives = Collectives::Gloo,
+                                                 std::shared_ptr<ProcessGroup::Meeting> meeting = nullptr) {
     const int tp = plan.tp;
     std::vector<Result<TrainingResult>> results(static_cast<std::size_t>(tp),
                                                 fail(ErrorCode::RunFailed, "did not run"));
@@ -51,7 +52,8 @@ inline std::vector<Result<TrainingResult>> train(const Subject &subject, const R
         results[0] = trainRank(subject.model, plan, subject.weights, nullptr, request);
         return results;
     }
-    const auto meeting = ProcessGroup::makeMeeting();
+    if (!meeting)
+        meeting = ProcessGroup::makeMeeting();
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < tp; ++rank)
         threads.emplace_back([&, rank] {

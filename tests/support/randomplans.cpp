@@ -104,13 +104,15 @@ void RandomPlans::changeMany(RandomPlan &plan) {
 
 RandomPlan RandomPlans::next(int smallestTp, int largestTp) {
     RandomPlan plan;
-    plan.tp = smallestTp + static_cast<int>(below(static_cast<std::size_t>(largestTp - smallestTp + 1)));
+    // Small sizes more often: most models cannot be cut into many parts.
+    for (plan.tp = smallestTp; plan.tp < largestTp && oneIn(2);)
+        ++plan.tp;
     const std::size_t kind = below(10);
     if (kind == 0)
         changeMany(plan);
-    if (kind >= 6)
+    if (kind >= 5)
         changeBlock(plan);
-    for (std::size_t changes = kind == 0 ? 0 : 1 + below(2); changes > 0; --changes)
+    for (std::size_t changes = kind == 0 ? 0 : kind == 9 ? below(2) : 1 + below(2); changes > 0; --changes)
         changeOne(plan);
     return plan;
 }
