@@ -2,11 +2,9 @@
 #include "models/runprocess.h"
 
 #include <QCoreApplication>
-#include <QFileInfo>
 #include <QTimer>
 
-#include <csignal>
-#include <nlohmann/json.hpp>
+#include "models/runlines.h"
 
 namespace tpscope {
 namespace {
@@ -14,53 +12,22 @@ namespace {
 constexpr int killAfterMs = 5000;
 constexpr qsizetype keptErrorBytes = 16 * 1024; // the end of what the process said
 
-template <typename T>
-void fillColumn(const nlohmann::json &line, const char *key, std::vector<Event> &events, T Event::*member) {
-    const auto found = line.find(key);
-    if (found == line.end() || !found->is_array())
-        return;
-    for (std::size_t i = 0; i < events.size() && i < found->size(); ++i)
-        if ((*found)[i].is_number_integer())
-            events[i].*member = (*found)[i].get<T>();
-}
-
-EventKind kindOf(const std::string &text) {
-    for (const EventKind kind : {EventKind::Compute, EventKind::Collective, EventKind::HookRegistration,
-                                 EventKind::Launch, EventKind::Token, EventKind::Phase})
-        if (name(kind) == text)
-            return kind;
-    return EventKind::Compute;
-}
-
-std::vector<Event> eventsOf(const nlohmann::json &line) {
-    const auto starts = line.find("start_ns");
-    std::vector<Event> events(starts != line.end() && starts->is_array() ? starts->size() : 0);
-    fillColumn(line, "start_ns", events, &Event::start);
-    fillColumn(line, "duration_ns", events, &Event::duration);
-    fillColumn(line, "token", events, &Event::token);
-    fillColumn(line, "layer", events, &Event::layer);
-    fillColumn(line, "module", events, &Event::module);
-    fillColumn(line, "op", events, &Event::op);
-    fillColumn(line, "bytes", events, &Event::bytes);
-    const auto kinds = line.find("kind");
-    for (std::size_t i = 0; kinds != line.end() && i < events.size() && i < kinds->size(); ++i)
-        if ((*kinds)[i].is_string())
-            events[i].kind = kindOf((*kinds)[i].get<std::string>());
-    return events;
-}
-
 } // namespace
 
 struct RunProcess::Private {
     QProcess process;
-    QByteArray line;   // an unfinished line of stdout
+    RunLines lines;
     QByteArray errors;
     bool stopping = false;
     bool delivered = false;
+    bool reading = false; // since the start until the last line is told
+    int exitCode = 0;
+    QProcess::ExitStatus status = QProcess::NormalExit;
 };
 
 RunProcess::RunProcess(QObject *parent) : QObject(parent), d(std::make_unique<Private>()) {
-    connect(&d->process, &QProcess::readyReadStandardOutput, this, &RunProcess::readLines);
+    connect(&d->process, &QProcess::readyReadStandardOutput, this,
+            [this] { d->lines.feed(d->process.readAllStandardOutput()); });
     connect(&d->process, &QProcess::readyReadStandardError, this, [this] {
         d->errors = (d->errors + d->process.readAllStandardError()).right(keptErrorBytes);
     });
@@ -68,9 +35,24 @@ RunProcess::RunProcess(QObject *parent) : QObject(parent), d(std::make_unique<Pr
     connect(&d->process, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
         if (error != QProcess::FailedToStart)
             return;
+        d->reading = false;
         emit failed(tr("%1 could not be started: %2").arg(programPath(), d->process.errorString()), -1);
         emit ended();
     });
+    connect(&d->lines, &RunLines::progressed, this, &RunProcess::progressed);
+    connect(&d->lines, &RunLines::eventsArrived, this, &RunProcess::eventsArrived);
+    connect(&d->lines, &RunLines::runFinished, this, [this](const std::shared_ptr<const RunTrace> &trace) {
+        d->delivered = true;
+        emit runFinished(trace);
+    });
+    connect(&d->lines, &RunLines::comparisonFinished, this, [this](const std::shared_ptr<const Comparison> &result) {
+        d->delivered = true;
+        emit comparisonFinished(result);
+    });
+    connect(&d->lines, &RunLines::unreadableResult, this, [this](const QString &why) {
+        d->errors += "\n" + tr("its result could not be read: %1").arg(why).toUtf8();
+    });
+    connect(&d->lines, &RunLines::finished, this, &RunProcess::onAllTold);
 }
 
 RunProcess::~RunProcess() {
@@ -90,9 +72,9 @@ QString RunProcess::programPath() {
 }
 
 void RunProcess::start(const QStringList &arguments) {
-    d->line.clear();
     d->errors.clear();
     d->stopping = d->delivered = false;
+    d->reading = true;
     d->process.start(programPath(), arguments + QStringList{QStringLiteral("--quiet"), QStringLiteral("--events"),
                                                             QStringLiteral("-")});
 }
@@ -103,60 +85,30 @@ void RunProcess::stop() {
     d->stopping = true;
     d->process.terminate();
     QTimer::singleShot(killAfterMs, &d->process, [this] {
-        if (d->stopping && isRunning())
+        if (d->stopping && d->process.state() != QProcess::NotRunning)
             d->process.kill();
     });
 }
 
-bool RunProcess::isRunning() const { return d->process.state() != QProcess::NotRunning; }
-
-void RunProcess::readLines() {
-    d->line += d->process.readAllStandardOutput();
-    qsizetype end = 0;
-    while ((end = d->line.indexOf('\n')) >= 0) {
-        const QByteArray line = d->line.left(end);
-        d->line.remove(0, end + 1);
-        readLine(line);
-    }
-}
-
-void RunProcess::readLine(const QByteArray &line) {
-    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    if (!json.is_object() || !json.contains("type"))
-        return;
-    const std::string type = json.value("type", std::string());
-    if (type == "progress")
-        emit progressed(QString::fromStdString(json.value("phase", std::string())),
-                        QString::fromStdString(json.value("message", std::string())), json.value("fraction", -1.0));
-    else if (type == "events")
-        emit eventsArrived(json.value("rank", 0), eventsOf(json));
-    else if (type == "result")
-        readResult(json);
-}
-
-void RunProcess::readResult(const nlohmann::json &json) {
-    const QString where = tr("the output of %1").arg(programPath());
-    if (json.contains("before")) {
-        if (auto comparison = comparisonFromJson(json, where.toStdString())) {
-            d->delivered = true;
-            emit comparisonFinished(std::make_shared<const Comparison>(std::move(*comparison)));
-            return;
-        }
-    } else if (auto trace = runTraceFromJson(json, where.toStdString())) {
-        d->delivered = true;
-        emit runFinished(std::make_shared<const RunTrace>(std::move(*trace)));
-        return;
-    }
-    d->errors += "\n" + tr("its result could not be read").toUtf8();
-}
+bool RunProcess::isRunning() const { return d->reading; }
 
 void RunProcess::onFinished(int exitCode, QProcess::ExitStatus status) {
-    readLines();
+    d->exitCode = exitCode;
+    d->status = status;
     d->errors = (d->errors + d->process.readAllStandardError()).right(keptErrorBytes);
-    if (d->stopping || exitCode == 130)
+    d->lines.feed(d->process.readAllStandardOutput());
+    d->lines.finish();
+}
+
+// The process ended and its last line was read.
+void RunProcess::onAllTold() {
+    d->reading = false;
+    // Exit code 1 says that there are findings; a result is a result.
+    const bool done = d->delivered && d->status == QProcess::NormalExit && d->exitCode <= 1;
+    if (!done && (d->stopping || d->exitCode == 130))
         emit cancelled();
-    else if (!d->delivered || exitCode != 0 || status != QProcess::NormalExit)
-        emit failed(lastWords(exitCode, status), exitCode);
+    else if (!done)
+        emit failed(lastWords(d->exitCode, d->status), d->exitCode);
     emit ended();
 }
 

@@ -37,10 +37,8 @@ signals:
     void ended(); // after each of the above: nothing is running any more
 
 private:
-    void readLines();
-    void readLine(const QByteArray &line);
-    void readResult(const nlohmann::json &json);
     void onFinished(int exitCode, QProcess::ExitStatus status);
+    void onAllTold();
     QString lastWords(int exitCode, QProcess::ExitStatus status) const;
     struct Private;
     std::unique_ptr<Private> d;
