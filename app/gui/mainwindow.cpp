@@ -13,6 +13,7 @@
 #include <QSpinBox>
 #include <QStackedWidget>
 #include <QStatusBar>
+#include <QTabBar>
 #include <QTabWidget>
 #include <QToolBar>
 
@@ -29,6 +30,7 @@
 #include "views/modelview.h"
 #include "views/planview.h"
 #include "views/runsview.h"
+#include "views/startpagecard.h"
 #include "views/timelineview.h"
 
 namespace tpscope {
@@ -80,8 +82,9 @@ void MainWindow::buildCentre() {
     m_tabs->addTab(m_plan, tr("Plan"));
     const auto addPlot = [this](auto *view, const QString &title) {
         m_tabs->addTab(view, title);
-        m_plots << view;
-        m_savePng.emplace_back([view](const QString &file) { return view->savePng(file); });
+        m_plots.push_back({QString(title).replace(QLatin1String("&&"), QLatin1String("&")),
+                           [view] { return view->hasContent(); },
+                           [view](const QString &file) { return view->savePng(file); }});
     };
     addPlot(new GraphView(&m_workbench, &m_selection, &m_store), tr("Hooks && graph"));
     addPlot(new TimelineView(&m_store, &m_selection), tr("Timeline"));
@@ -97,8 +100,12 @@ void MainWindow::buildCentre() {
     m_centre->addWidget(m_tabs);
     setCentralWidget(m_centre);
     connect(m_tabs, &QTabWidget::currentChanged, this, [this](int index) {
-        if (m_centre->currentWidget() == m_tabs)
-            arrange(static_cast<Tab>(index));
+        if (m_centre->currentWidget() != m_tabs)
+            return;
+        arrange(static_cast<Tab>(index));
+        // Keys go to what is shown, unless somebody walks along the tabs with the arrow keys.
+        if (!m_tabs->tabBar()->hasFocus())
+            m_tabs->currentWidget()->setFocus();
     });
 }
 
@@ -137,6 +144,7 @@ void MainWindow::connectParts() {
         m_hooksBox->setCurrentIndex(m_hooksBox->findData(static_cast<int>(m_workbench.hooks())));
     });
     connect(&m_workbench, &PlanWorkbench::failed, this, [this](const QString &text) {
+        m_opening = false;
         m_modelBox->setCurrentText(m_workbench.modelArgument());
         complain(text);
     });
@@ -150,7 +158,8 @@ void MainWindow::connectParts() {
         m_plan->showMessage(tr("%1 is no longer on disk. Save writes it again.").arg(m_file.displayName()), {});
     });
     connect(m_start, &StartPage::wayChosen, this, &MainWindow::openExample);
-    connect(m_start, &StartPage::recentChosen, this, &MainWindow::openPlan);
+    connect(m_start, &StartPage::recentChosen, this, [this](const QString &file) { openPath(file); });
+    connect(m_start, &StartPage::fileDropped, this, &MainWindow::openPath);
     connect(m_start, &StartPage::modelChosen, this, &MainWindow::openModel);
     connect(m_start, &StartPage::openPlanRequested, this, &MainWindow::openPlanDialog);
     connect(m_start, &StartPage::openModelRequested, this, &MainWindow::openModelDialog);
@@ -221,12 +230,14 @@ void MainWindow::leaveStart() {
     m_bar->show();
     statusBar()->show();
     arrange(static_cast<Tab>(m_tabs->currentIndex()));
+    m_tabs->currentWidget()->setFocus();
     updateTitle();
 }
 
 void MainWindow::showTab(Tab tab) {
     m_tabs->setCurrentIndex(static_cast<int>(tab));
     leaveStart();
+    m_tabs->currentWidget()->setFocus();
 }
 
 void MainWindow::updateTitle() {
@@ -235,7 +246,9 @@ void MainWindow::updateTitle() {
         setWindowTitle(tr("TPScope"));
         return;
     }
-    setWindowTitle(tr("%1[*] \u2013 %2 \u2013 TPScope").arg(m_file.displayName(), m_workbench.modelArgument()));
+    const QString model = m_workbench.modelArgument();
+    setWindowTitle(model.isEmpty() ? tr("%1[*] \u2013 TPScope").arg(m_file.displayName())
+                                   : tr("%1[*] \u2013 %2 \u2013 TPScope").arg(m_file.displayName(), model));
     setWindowModified(m_plan->editor().isModified());
     updateActions();
 }
@@ -287,13 +300,13 @@ void MainWindow::closeEvent(QCloseEvent *event) {
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent *event) {
-    if (event->mimeData()->hasUrls() && event->mimeData()->urls().first().isLocalFile())
+    if (!droppedFile(*event->mimeData()).isEmpty())
         event->acceptProposedAction();
 }
 
 void MainWindow::dropEvent(QDropEvent *event) {
     event->acceptProposedAction();
-    openPath(event->mimeData()->urls().first().toLocalFile());
+    openPath(droppedFile(*event->mimeData()));
 }
 
 } // namespace tpscope

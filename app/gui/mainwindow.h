@@ -5,6 +5,7 @@
 #include <QMainWindow>
 #include <memory>
 
+#include "app/gui/filekind.h"
 #include "app/gui/planfile.h"
 #include "models/planworkbench.h"
 #include "models/runcontroller.h"
@@ -47,6 +48,8 @@ public:
     void openPlan(const QString &path);      // over the model that is open, else the one it was written for
     void openExample(StartPage::Way way);
     void openComparison(const QString &path);                     // read on a worker
+    // Whatever it is, found out on a worker; dropped onto a way of the start page it is shown as that way's answer.
+    void openPath(const QString &path, std::optional<StartPage::Way> way = {});
     void openWith(const QString &model, const QString &planPath); // what the command line named
     void setTheme(ThemeKind kind);
     void showTab(Tab tab);
@@ -114,7 +117,7 @@ private:
     void remember(const QString &path);
     QString autoPlanText(bool withSync) const;
     void loadRecordedVerdict();
-    void openPath(const QString &path);
+    void openAs(const QString &path, FileKind kind, std::optional<StartPage::Way> way);
     void about();
 
     PlanWorkbench m_workbench;
@@ -127,8 +130,12 @@ private:
     StartPage *m_start = nullptr;
     QTabWidget *m_tabs = nullptr;
     PlanView *m_plan = nullptr;
-    QList<QWidget *> m_plots;
-    std::vector<std::function<bool(const QString &)>> m_savePng; // of m_plots
+    struct Plot {
+        QString title;
+        std::function<bool()> hasContent;
+        std::function<bool(const QString &)> savePng;
+    };
+    std::vector<Plot> m_plots;
     ModelView *m_model = nullptr;
     FindingsView *m_findings = nullptr;
     RunsView *m_runsView = nullptr;
@@ -149,6 +156,7 @@ private:
     QHash<int, QByteArray> m_layouts; // of the docks, by tab
     int m_shownTab = -1;
     OnOpen m_onOpen = OnOpen::AutoPlan;
+    bool m_opening = false; // a model
     QString m_planToOpen;
     std::optional<int> m_writtenTp; // tp_size of the text as last seen
     bool m_backendChosen = false;   // by the user: a model does not change it any more

@@ -55,14 +55,18 @@ void MainWindow::openWith(const QString &model, const QString &planPath) {
 
 void MainWindow::beginModel(const QString &argument, OnOpen then, const QString &planPath) {
     m_onOpen = then;
+    m_opening = true;
     m_planToOpen = planPath;
     say(tr("Opening %1").arg(argument));
     m_workbench.openModel(argument);
 }
 
 void MainWindow::onModelOpened() {
+    m_opening = false;
     const auto workspace = m_workbench.workspace();
     const QString argument = m_workbench.modelArgument();
+    if (!workspace->source.bundled && QFileInfo::exists(argument))
+        remember(QFileInfo(argument).absoluteFilePath());
     if (m_modelBox->findText(argument) < 0)
         m_modelBox->addItem(argument);
     m_modelBox->setCurrentText(argument);
@@ -107,12 +111,12 @@ QString MainWindow::autoPlanText(bool withSync) const {
     PlanToWrite writing = effectiveRules(workspace->model, plan);
     writing.tpSize = m_workbench.tp();
     if (withSync)
-        return tr("# The built-in plan of %1, written out. Change a rule and look at the findings.\n").arg(type) +
+        return tr("# The built-in plan of %1, written out.\n# Change a rule and look at the findings.\n").arg(type) +
                QString::fromStdString(toYaml(writing));
     for (PlanRule &rule : writing.rules)
         if (const ParallelStyle *style = findStyle(rule.style); style && style->hooksParameters())
             rule.style = "replicate";
-    return tr("# The norms are small, so this plan keeps them whole. Its logits are right; are its gradients?\n") +
+    return tr("# The norms are small, so this plan keeps them whole.\n# Its logits are right; are its gradients?\n") +
            QString::fromStdString(toYaml(writing));
 }
 
@@ -138,12 +142,29 @@ void MainWindow::openPlan(const QString &path) {
     updateTitle();
 }
 
-void MainWindow::openPath(const QString &path) {
-    const QFileInfo info(path);
-    if (info.isDir() || info.fileName() == QLatin1String("config.json"))
+void MainWindow::openPath(const QString &path, std::optional<StartPage::Way> way) {
+    QThreadPool::globalInstance()->start([this, guard = QPointer<MainWindow>(this), path, way] {
+        const FileKind kind = fileKind(path);
+        QMetaObject::invokeMethod(qApp, [this, guard, path, kind, way] {
+            if (guard)
+                openAs(path, kind, way);
+        });
+    });
+}
+
+// Of a plan or a model the graphs are what tells why a decode is slow; gradients are those of a training step.
+void MainWindow::openAs(const QString &path, FileKind kind, std::optional<StartPage::Way> way) {
+    if (kind == FileKind::Comparison) {
+        openComparison(path);
+        return;
+    }
+    if (way == StartPage::Way::WrongGradients)
+        m_findings->setTraining(true);
+    if (kind == FileKind::Model)
         openModel(path);
     else
         openPlan(path);
+    m_tabs->setCurrentIndex(static_cast<int>(way == StartPage::Way::SlowDecode ? Tab::Graph : Tab::Plan));
 }
 
 void MainWindow::openPlanDialog() {
@@ -195,6 +216,12 @@ void MainWindow::openComparison(const QString &path) {
             entry.title = tr("Recorded \u2013 %1").arg(QFileInfo(path).completeBaseName());
             entry.state = QStringLiteral("recorded");
             entry.comparison = std::make_shared<const Comparison>(std::move(*loaded));
+            if (path != bundledRecordingPath())
+                remember(QFileInfo(path).absoluteFilePath());
+            // With its model when that ships with TPScope, so that the graphs beside it are of the same.
+            const std::string &model = entry.comparison->before.model;
+            if (!m_workbench.workspace() && !m_opening && std::ranges::count(bundledModelNames(), model) > 0)
+                beginModel(QString::fromStdString(model), OnOpen::AutoPlan);
             m_store.setCurrent(m_store.add(entry));
             showTab(Tab::Compare);
             emit recordingLoaded();
@@ -281,9 +308,8 @@ void MainWindow::onChangedOnDisk(const QByteArray &text) {
 
 void MainWindow::exportAs(const QString &formatId) {
     std::vector<ExportPicture> pictures;
-    for (int i = 0; i < m_plots.size(); ++i)
-        pictures.push_back({m_tabs->tabText(i + 1).replace(QLatin1String("&&"), QLatin1String("&")),
-                            m_savePng[static_cast<std::size_t>(i)]});
+    for (const Plot &plot : m_plots)
+        pictures.push_back({plot.title, plot.hasContent(), plot.savePng});
     const QString base = m_file.path().isEmpty() ? m_workbench.modelArgument() + QStringLiteral("-plan")
                                                  : QFileInfo(m_file.path()).path() + QLatin1Char('/') +
                                                        QFileInfo(m_file.path()).completeBaseName();

@@ -15,6 +15,8 @@
 #include <QSaveFile>
 #include <QVBoxLayout>
 
+#include <algorithm>
+
 #include "models/planexport.h"
 
 namespace tpscope {
@@ -80,12 +82,25 @@ void ExportDialog::fill() {
             ->setData(formatRole, QString::fromLatin1(format.id));
     }
     for (std::size_t i = 0; i < m_pictures.size(); ++i)
-        add(tr("Picture: %1 (PNG)").arg(m_pictures[i].title), true, {})->setData(pictureRole, static_cast<int>(i));
+        add(tr("Picture: %1 (PNG)").arg(m_pictures[i].title), m_pictures[i].there, tr("The view shows nothing yet."))
+            ->setData(pictureRole, static_cast<int>(i));
 }
 
 void ExportDialog::choose(const QString &formatId) {
+    if (formatId == QLatin1String("picture")) {
+        if (const auto first = std::ranges::find_if(m_pictures, &ExportPicture::there); first != m_pictures.end())
+            choosePicture(first->title);
+        return;
+    }
     for (int row = 0; row < m_list->count(); ++row)
         if (m_list->item(row)->data(formatRole).toString() == formatId)
+            m_list->setCurrentRow(row);
+}
+
+void ExportDialog::choosePicture(const QString &title) {
+    for (int row = 0; row < m_list->count(); ++row)
+        if (const QVariant picture = m_list->item(row)->data(pictureRole);
+            picture.isValid() && m_pictures[static_cast<std::size_t>(picture.toInt())].title == title)
             m_list->setCurrentRow(row);
 }
 

@@ -19,6 +19,7 @@ namespace tpscope {
 // A picture a view can save of itself.
 struct ExportPicture {
     QString title;
+    bool there = true; // false: the view has nothing to show yet
     std::function<bool(const QString &file)> save;
 };
 
@@ -32,7 +33,8 @@ public:
                  const QString &modelArgument, const QString &baseName, std::vector<ExportPicture> pictures,
                  QWidget *parent = nullptr);
 
-    void choose(const QString &formatId); // "yaml", "html", ...
+    void choose(const QString &formatId); // "yaml", "html", ..., "picture": the first there is
+    void choosePicture(const QString &title);
     QString previewText() const;
     // Writes what is chosen; "" when it worked, else why not.
     QString writeTo(const QString &path);

@@ -56,6 +56,7 @@ void GraphView::buildLayout() {
     m_tiles = new CounterTiles;
     column->addWidget(m_tiles);
     m_canvas = new GraphCanvas;
+    setFocusProxy(m_canvas);
     m_scroll = new QScrollArea;
     m_scroll->setFrameShape(QFrame::NoFrame);
     m_scroll->setWidgetResizable(true);

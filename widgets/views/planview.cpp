@@ -27,6 +27,7 @@ PlanView::PlanView(PlanWorkbench *workbench, Selection *selection, QWidget *pare
     : QWidget(parent), m_workbench(workbench), m_selection(selection), m_editor(new PlanEditor), m_bar(new QWidget),
       m_message(new QLabel), m_answers{new QPushButton, new QPushButton}, m_inheritedTitle(new QToolButton),
       m_inherited(new QTreeWidget) {
+    setFocusProxy(m_editor);
     buildMessage();
     buildInherited();
     auto *layout = new QVBoxLayout(this);

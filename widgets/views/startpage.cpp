@@ -97,12 +97,17 @@ QLayout *StartPage::buildCards() {
         new StartPageCard(QStringLiteral("gradient"), tr("Why are gradients wrong?"),
                           tr("A plan whose logits are right and whose gradients are not. The finding names the rule "
                              "that is missing and adds it."));
+    m_cards[0]->setDropHint(tr("Drop a plan or a model here to check yours."));
+    m_cards[1]->setDropHint(tr("Drop a saved comparison, a plan or a model here to see yours."));
+    m_cards[2]->setDropHint(tr("Drop a plan or a model here to check yours."));
     auto *cards = new QHBoxLayout;
     cards->setSpacing(16);
     for (std::size_t i = 0; i < m_cards.size(); ++i) {
-        m_cards[i]->setMinimumHeight(164);
+        m_cards[i]->setMinimumHeight(186);
         cards->addWidget(m_cards[i], 1);
         connect(m_cards[i], &StartPageCard::clicked, this, [this, i] { emit wayChosen(static_cast<Way>(i)); });
+        connect(m_cards[i], &StartPageCard::fileDropped, this,
+                [this, i](const QString &path) { emit fileDropped(path, static_cast<Way>(i)); });
     }
     return cards;
 }
@@ -130,7 +135,8 @@ QWidget *StartPage::buildDrop() {
     auto *drop = new DropFrame;
     auto *layout = new QVBoxLayout(drop);
     layout->setContentsMargins(16, 14, 16, 14);
-    auto *text = new QLabel(tr("Drop a plan (YAML, JSON), a config.json or a model folder anywhere in this window."));
+    auto *text = new QLabel(tr("Drop a plan (YAML, JSON), a config.json, a model folder or a saved "
+                               "comparison anywhere in this window."));
     text->setWordWrap(true);
     text->setAlignment(Qt::AlignHCenter | Qt::AlignTop);
     m_dropIcon->setAlignment(Qt::AlignHCenter);
@@ -159,7 +165,7 @@ void StartPage::setRecent(const QStringList &files) {
     }
     if (!files.isEmpty())
         return;
-    auto *none = new QListWidgetItem(tr("Plans you open are listed here."), m_recent);
+    auto *none = new QListWidgetItem(tr("What you open is listed here."), m_recent);
     none->setFlags(Qt::NoItemFlags);
 }
 

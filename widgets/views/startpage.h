@@ -31,6 +31,7 @@ public:
 
 signals:
     void wayChosen(tpscope::StartPage::Way way);
+    void fileDropped(const QString &path, tpscope::StartPage::Way way); // onto the card of a way
     void recentChosen(const QString &file);
     void modelChosen(const QString &name);
     void openPlanRequested();
