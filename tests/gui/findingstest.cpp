@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QAbstractItemModelTester>
 #include <QTableView>
+#include <QTextDocument>
 
 #include "models/findingsmodel.h"
 #include "models/selection.h"
@@ -43,6 +44,28 @@ private slots:
         QCOMPARE(selection.module(), QStringLiteral("model.layers.*.self_attn.k_proj"));
     }
 
+    void aLongFindingIsCutInItsRowAndWholeBesideIt() {
+        FindingsView view(&m_workbench, &m_selection);
+        view.resize(900, 300);
+        view.show();
+        QVERIFY(openTiny(m_workbench));
+        m_workbench.setPlanText(QString::fromUtf8(wrongPlan()), {});
+        QVERIFY(analysed(m_workbench));
+        const QModelIndex message = view.model().index(0, FindingsModel::MessageColumn);
+        QCOMPARE(message.siblingAtColumn(FindingsModel::CodeColumn).data().toString(), QStringLiteral("TP001"));
+        QTextDocument tip;
+        tip.setHtml(message.data(Qt::ToolTipRole).toString());
+        QCOMPARE(tip.toPlainText(), message.data().toString());
+        QTableView &table = view.table();
+        const int line = table.fontMetrics().lineSpacing();
+        const QSize whole = table.fontMetrics()
+                                .boundingRect(QRect(0, 0, table.columnWidth(message.column()), 10000),
+                                              Qt::TextWordWrap, message.data().toString())
+                                .size();
+        QVERIFY2(whole.height() > 3 * line, "the text is short: this test tells nothing");
+        QVERIFY2(table.rowHeight(0) < 4 * line, qPrintable(QString::number(table.rowHeight(0))));
+    }
+
     void trainingChecksGradientsToo() {
         PlanWorkbench workbench;
         Selection selection;
@@ -56,6 +79,10 @@ private slots:
         QVERIFY(analysed(workbench));
         QCOMPARE(workbench.analysis()->lint.outcome, Outcome::WrongGradients);
     }
+
+private:
+    PlanWorkbench m_workbench;
+    Selection m_selection;
 };
 
 QTEST_MAIN(FindingsTest)

@@ -31,7 +31,7 @@ private slots:
         const QModelIndex layers = model.indexOfModule(QStringLiteral("model.layers"));
         QCOMPARE(model.rowCount(layers), 1);
         const QModelIndex fold = model.index(0, 0, layers);
-        QCOMPARE(fold.data().toString(), QStringLiteral("0\u20131  \u00D72"));
+        QCOMPARE(fold.data().toString(), QStringLiteral("0\u20131, \u00D72"));
         QCOMPARE(fold.data(ModuleTreeModel::FoldCountRole).toInt(), 2);
         QCOMPARE(model.indexOfModule(QStringLiteral("model.layers.1.mlp")),
                  model.indexOfModule(QStringLiteral("model.layers.*.mlp")));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <QHelpEvent>
+#include <QToolTip>
 #include <QTreeWidget>
 
 #include "editor/completioncontext.h"
@@ -135,6 +137,32 @@ private slots:
         QVERIFY(editor.isListActive());
         QTest::keyClick(&editor, Qt::Key_Return);
         QVERIFY2(editor.planText().contains("\n  model.layers.*.mlp.gate_proj: "), editor.planText().constData());
+    }
+
+    void anExpertPlanIsOfferedItsOwnStyles() {
+        const CompletionContext context = completionContext({"ep_plan:"}, "  model.layers.*.mlp.router: ep");
+        QCOMPARE(context.kind, CompletionContext::Kind::Style);
+        QVERIFY(context.ofExperts);
+        QVERIFY(!completionContext({"tp_plan:"}, "  lm_head: col").ofExperts);
+        for (const ParallelStyle &style : parallelStyles()) {
+            const QString name = QString::fromStdString(std::string(style.name));
+            QCOMPARE(std::ranges::count(styleCompletions(true), name, &Completion::text), 1);
+            QCOMPARE(std::ranges::count(styleCompletions(), name, &Completion::text), style.expertParallel ? 0 : 1);
+        }
+    }
+
+    void pointingAtARuleSaysWhatItDoes() {
+        PlanEditor &editor = m_view->editor();
+        const long at = editor.SendScintilla(QsciScintillaBase::SCI_POSITIONFROMLINE, 4UL);
+        const QPoint place(
+            static_cast<int>(editor.SendScintilla(QsciScintillaBase::SCI_POINTXFROMPOSITION, 0UL, at)) + 60,
+            static_cast<int>(editor.SendScintilla(QsciScintillaBase::SCI_POINTYFROMPOSITION, 0UL, at)) + 4);
+        QHelpEvent help(QEvent::ToolTip, place, editor.viewport()->mapToGlobal(place));
+        QApplication::sendEvent(editor.viewport(), &help);
+        const QString said = QToolTip::text();
+        for (const char *part : {"matches 2 \u00D7 Linear: layers 0 to 1", "shard(0)",
+                                 "64 \u00D7 64 \u2192 32 \u00D7 64", "all-reduce of its input's gradient"})
+            QVERIFY2(said.contains(QString::fromUtf8(part).toHtmlEscaped()), qPrintable(said));
     }
 
     void placesAreBytesWhateverTheLetters() {

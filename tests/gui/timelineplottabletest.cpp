@@ -93,7 +93,7 @@ private slots:
         QCOMPARE(plottable->fullRange(), (TimeRange{0, 3000}));
     }
 
-    void aThinRareSpanIsPainted() {
+    void aThinRareSpanIsPaintedAtEveryZoom() {
         QCustomPlot plot;
         plot.resize(800, 200);
         auto *plottable = new TimelinePlottable(plot.xAxis, plot.yAxis);
@@ -104,14 +104,21 @@ private slots:
         plottable->setLanes({{"one", TimelineLane(std::move(spans)), false}});
         plottable->setColors({QColor(Qt::gray), QColor(Qt::magenta)}, Qt::red, Qt::blue);
         plot.yAxis->setRange(-0.5, 0.5);
-        plot.xAxis->setRange(0, 1e7);
-        plot.replot();
-        const QImage image = plot.toPixmap(800, 200).toImage();
-        const int x = static_cast<int>(plot.xAxis->coordToPixel(54'321 * 100.0 + 45));
-        bool seen = false;
-        for (int near = x - 1; near <= x + 1; ++near)
-            seen = seen || image.pixelColor(near, static_cast<int>(plot.yAxis->coordToPixel(0))) == QColor(Qt::magenta);
-        QVERIFY(seen);
+        // At every zoom, and wherever it then lies: from all 100 000 spans down to less than this one.
+        const double middle = 54'321 * 100.0 + 45;
+        for (double length = 1e7; length > 40; length /= 3.7)
+            for (const double place : {0.1, 0.5, 0.9}) {
+                const double from = middle - place * length;
+                plot.xAxis->setRange(from, from + length);
+                plot.replot();
+                const QImage image = plot.toPixmap(800, 200).toImage();
+                const int x = static_cast<int>(plot.xAxis->coordToPixel(middle));
+                const int y = static_cast<int>(plot.yAxis->coordToPixel(0));
+                bool seen = false;
+                for (int near = x - 1; near <= x + 1; ++near)
+                    seen = seen || image.pixelColor(near, y) == QColor(Qt::magenta);
+                QVERIFY2(seen, qPrintable(QStringLiteral("%1 at %2").arg(length).arg(place)));
+            }
     }
 
     void latencySeriesKnowsRepeatsAndWarmup() {

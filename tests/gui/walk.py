@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole job once in a real window: open a plan, break it, go to the finding, fix it, save, run, compare, export.
+"""The whole job once in a real window: open a plan, break it, go to the finding, fix it, save,
+choose a style in the tree, undo, run, compare, export.
 
 A person's hands only: keys and clicks by xdotool, in a window that openbox manages on an Xvfb display of its own. What
 must have happened is read from the files the program wrote and from the window's title.
@@ -32,7 +33,8 @@ class Walk:
         self.pictures = pictures
         self.processes = []
         read, write = os.pipe()
-        self.start(["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp"], pass_fds=[write])
+        self.start(["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+                   pass_fds=[write])
         os.close(write)
         with os.fdopen(read) as pipe:
             self.environment = dict(os.environ, DISPLAY=":" + pipe.readline().strip(), QT_QPA_PLATFORM="xcb",
@@ -86,8 +88,27 @@ class Walk:
 
 
 def save_and_expect(walk, ending):
+    save(walk, "ends with " + ending, lambda text: text.rstrip().endswith(ending))
+
+
+def save_and_expect_text(walk, part):
+    save(walk, "has " + part, lambda text: part in text)
+
+
+def choose_style(walk, module, style):
+    """In the model tree: search the module, open the combo box of its row, type the style's name."""
+    walk.key("ctrl+f")
+    walk.xdotool("type", "--delay", "30", module)
+    walk.key("Tab", "Tab", "End", "End", "F2")
+    time.sleep(1)  # the list opens; nothing outside the picture tells
+    walk.picture("4-style")
+    walk.xdotool("type", "--delay", "30", style)
+    walk.key("Return")
+
+
+def save(walk, what, is_so):
     walk.key("ctrl+s")
-    walk.until("the saved plan ends with " + ending, lambda: walk.plan.read_text().rstrip().endswith(ending))
+    walk.until("the saved plan " + what, lambda: is_so(walk.plan.read_text()))
     walk.until("no star in the title once saved", lambda: "*" not in walk.title())
 
 
@@ -131,17 +152,22 @@ def run(walk):
     save_and_expect(walk, "down_proj: rowwise")
     walk.picture("3-fixed")
 
+    choose_style(walk, "q_proj", "rowwise")
+    save_and_expect_text(walk, "self_attn.q_proj: rowwise\n")
+    walk.key("ctrl+1", "ctrl+z")  # one edit, undone in the text
+    save_and_expect_text(walk, "self_attn.q_proj: colwise\n")
+
     walk.key("ctrl+F5")  # compare hooks on real ranks
 
     walk.until("a run", lambda: running(walk))
     walk.until("the end of the run", lambda: not running(walk), 120)
     time.sleep(1)
-    walk.picture("4-compared")
+    walk.picture("5-compared")
     comparison = export(walk, 5, ".md")
     assert "graph breaks 11" in comparison and "measured" in comparison, comparison
     report = export(walk, 4, ".html")
     assert "down_proj" in report, report[:400]
-    walk.picture("5-exported")
+    walk.picture("6-exported")
 
 
 def running(walk):
@@ -162,7 +188,7 @@ def main():
         run(walk)
     finally:
         walk.close()
-    print("walk: opened, broke, fixed, ran, compared and exported")
+    print("walk: opened, broke, fixed, chose, undid, ran, compared and exported")
     return 0
 
 

@@ -41,8 +41,10 @@ CompletionContext valueContext(const std::vector<QByteArray> &lines, const QByte
     const int indent = indentOf(before);
     if (indent == 0 && key == "base")
         context.kind = CompletionContext::Kind::Base;
-    else if (indent > 0 && isPlan(parentKey(lines, indent)))
+    else if (const QByteArray parent = parentKey(lines, indent); indent > 0 && isPlan(parent)) {
         context.kind = CompletionContext::Kind::Style;
+        context.ofExperts = parent == "ep_plan";
+    }
     return context;
 }
 

@@ -13,6 +13,7 @@ namespace tpscope {
 struct CompletionContext {
     enum class Kind { None, TopLevel, Key, Style, Base };
     Kind kind = Kind::None;
+    bool ofExperts = false; // Style: in an ep_plan
     int start = 0;  // byte column where the word begins
     QString typed;  // the word so far
 };

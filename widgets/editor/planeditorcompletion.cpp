@@ -53,7 +53,7 @@ void PlanEditor::showCompletions(bool evenIfShort) {
     case Kind::TopLevel: all = topLevelCompletions(); break;
     case Kind::Base: all = baseCompletions(); break;
     case Kind::Key: all = m_keys; break;
-    case Kind::Style: all = m_styles; break;
+    case Kind::Style: all = context.ofExperts ? styleCompletions(true) : m_styles; break;
     }
     // A style may be chosen from nothing; a pattern wants a beginning, unless it is asked for.
     const qsizetype fewest = evenIfShort || context.kind == Kind::Style || context.kind == Kind::Base ? 0 : 2;

@@ -24,8 +24,9 @@ QVariant FindingsModel::cell(const Diagnostic &row, int column, int role) const 
         return weight(row.severity);
     if (role == Qt::ToolTipRole && column == LineColumn && !row.span.valid())
         return tr("It is about a rule that is inherited, or about one that is missing.");
-    if (role == Qt::ToolTipRole)
-        return QString::fromStdString(row.message);
+    if (role == Qt::ToolTipRole) // rich text, so that it wraps
+        return QStringLiteral("<qt>%1</qt>")
+            .arg(QString::fromStdString(column == FixColumn && row.fix ? row.fix->title : row.message).toHtmlEscaped());
     if (role == Qt::TextAlignmentRole)
         return int((column == LineColumn ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
     if (role != Qt::DisplayRole && role != SortRole)

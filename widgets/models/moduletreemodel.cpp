@@ -104,7 +104,7 @@ private:
         node->module = siblings[begin];
         node->fold = fold;
         node->label = fold == 1 ? local
-                                : QStringLiteral("%1\u2013%2  \u00D7%3")
+                                : QStringLiteral("%1\u2013%2, \u00D7%3")
                                       .arg(local, QString::fromStdString(tree().at(siblings[end - 1]).localName))
                                       .arg(fold);
         const QString segment = fold == 1 ? local : QStringLiteral("*");
@@ -278,6 +278,18 @@ template <typename NodeType> std::int64_t bytesOf(const NodeType &node, std::siz
 
 } // namespace
 
+namespace {
+
+QString styleTip(const QString &style, bool inherited) {
+    const QString choose = ModuleTreeModel::tr("Double-click or F2 to choose a style: the plan's text is edited.");
+    if (style.isEmpty())
+        return choose;
+    return (inherited ? ModuleTreeModel::tr("%1 \u2013 inherited from the built-in plan").arg(style) : style) +
+           QLatin1Char('\n') + choose;
+}
+
+} // namespace
+
 QVariant ModuleTreeModel::data(const QModelIndex &index, int role) const {
     if (!index.isValid())
         return {};
@@ -298,8 +310,8 @@ QVariant ModuleTreeModel::data(const QModelIndex &index, int role) const {
     case Qt::ToolTipRole:
         if (index.column() == FindingsColumn && !node.findings.isEmpty())
             return node.findings.join(QStringLiteral("\n\n"));
-        if (index.column() == StyleColumn && node.inherited)
-            return tr("%1 \u2013 inherited from the built-in plan").arg(node.style);
+        if (index.column() == StyleColumn && !node.ruleKey.isEmpty())
+            return styleTip(node.style, node.inherited);
         return node.name;
     default: break;
     }

@@ -196,15 +196,22 @@ std::vector<Completion> keyCompletions(const Workspace &workspace) {
     };
     std::vector<std::string> order;
     std::map<std::string, Hits> hits;
+    const auto count = [&](const std::string &key, const std::string &className) {
+        Hits &hit = hits[key];
+        if (hit.count++ > 0)
+            return;
+        order.push_back(key);
+        hit.className = className;
+    };
     for (const Module &module : workspace.model.tree.modules) {
         const std::string key = genericName(module.name);
         if (key.empty() || key.ends_with("*"))
             continue;
-        Hits &hit = hits[key];
-        if (hit.count++ == 0) {
-            order.push_back(key);
-            hit.className = module.className;
-        }
+        count(key, module.className);
+        // Experts keep their products in parameters of other names, and rules name those.
+        for (const Parameter &parameter : module.parameters)
+            if (parameter.name != "weight" && parameter.name != "bias")
+                count(key + "." + parameter.name, "parameter of " + module.className);
     }
     std::vector<Completion> out;
     for (const std::string &key : order)
@@ -212,11 +219,14 @@ std::vector<Completion> keyCompletions(const Workspace &workspace) {
     return out;
 }
 
-std::vector<Completion> styleCompletions() {
+std::vector<Completion> styleCompletions(bool ofExperts) {
     std::vector<Completion> out;
+    std::vector<Completion> others;
     for (const ParallelStyle &style : parallelStyles())
-        if (!style.expertParallel)
-            out.push_back({from(style.name), from(style.summary)});
+        (style.expertParallel ? out : others).push_back({from(style.name), from(style.summary)});
+    if (!ofExperts)
+        return others;
+    out.insert(out.end(), others.begin(), others.end());
     return out;
 }
 

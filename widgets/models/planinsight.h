@@ -44,8 +44,8 @@ struct Completion {
 };
 // Keys of the model in call order, with what each matches: "2 x Linear".
 std::vector<Completion> keyCompletions(const Workspace &workspace);
-// Styles a tp_plan takes, with the style's summary.
-std::vector<Completion> styleCompletions();
+// Styles with their summaries: those a tp_plan takes; for an ep_plan its own ones first, then these.
+std::vector<Completion> styleCompletions(bool ofExperts = false);
 
 QString shapeText(const Shape &shape); // "4096 x 1024" with the real sign
 QString placementText(const ParameterShard &shard);

@@ -18,6 +18,8 @@
 namespace tpscope {
 namespace {
 
+constexpr int mostLinesOfARow = 3;
+
 QString counted(int count, const QString &one, const QString &many) { return count == 1 ? one : many.arg(count); }
 
 int countOf(const std::vector<Diagnostic> &findings, Severity severity) {
@@ -119,7 +121,11 @@ void FindingsView::goTo(const QModelIndex &index) {
         m_selection->selectLine(finding->span.line, finding->span.column);
 }
 
-void FindingsView::fitRows() { m_table->resizeRowsToContents(); }
+// A row grows to a few lines; the whole of a longer text is in its tool tip and in the details.
+void FindingsView::fitRows() {
+    m_table->verticalHeader()->setMaximumSectionSize(mostLinesOfARow * m_table->fontMetrics().lineSpacing() + 6);
+    m_table->resizeRowsToContents();
+}
 
 void FindingsView::resizeEvent(QResizeEvent *event) {
     QWidget::resizeEvent(event);

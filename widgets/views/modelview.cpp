@@ -5,6 +5,7 @@
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
+#include <QShortcut>
 #include <QSortFilterProxyModel>
 #include <QSpinBox>
 #include <QTreeView>
@@ -79,7 +80,7 @@ void ModelView::buildTree() {
     m_tree->setModel(m_filter);
     m_tree->setUniformRowHeights(true);
     m_tree->setAlternatingRowColors(true);
-    m_tree->setIndentation(14);
+    m_tree->setIndentation(11);
     m_tree->setFrameShape(QFrame::NoFrame);
     m_tree->setAccessibleName(tr("Modules"));
     m_tree->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed |
@@ -87,7 +88,16 @@ void ModelView::buildTree() {
     m_tree->setItemDelegate(new ModuleDelegate(m_tree));
     m_tree->setItemDelegateForColumn(ModuleTreeModel::StyleColumn, new StyleDelegate(m_tree));
     m_tree->header()->setStretchLastSection(false);
-    const int widths[] = {150, 130, 92, 96, 78, 112, 60};
+    // From any column: only the style can be edited.
+    auto *edit = new QShortcut(Qt::Key_F2, m_tree, nullptr, nullptr, Qt::WidgetShortcut);
+    connect(edit, &QShortcut::activated, this, [this] {
+        const QModelIndex style = m_tree->currentIndex().siblingAtColumn(ModuleTreeModel::StyleColumn);
+        if (!(style.flags() & Qt::ItemIsEditable))
+            return;
+        m_tree->scrollTo(style);
+        m_tree->edit(style);
+    });
+    const int widths[] = {160, 130, 84, 112, 104, 112, 64};
     for (int column = 0; column < ModuleTreeModel::ColumnCount; ++column)
         m_tree->setColumnWidth(column, widths[column]);
     connect(m_tree->selectionModel(), &QItemSelectionModel::currentRowChanged, this,

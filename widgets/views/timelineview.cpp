@@ -22,7 +22,7 @@ namespace tpscope {
 namespace {
 
 constexpr int laneHeight = 26;
-constexpr int highestLane = 64;
+constexpr int highestLane = 110;
 constexpr std::size_t buildHereUpTo = 100'000; // events; more are sorted into lanes on a worker
 constexpr double zoomStep = 0.7;
 constexpr double panStep = 0.2;
@@ -257,8 +257,9 @@ void TimelineView::showLanes(std::vector<LaneOf> lanes) {
     m_empty->setVisible(count == 0);
     const QString keys = tr("W S zoom, A D move, F fit");
     const bool tokensOnly = std::ranges::all_of(m_sides, &Side::endToEnd);
-    const QString hint = tokensOnly ? tr("A run with the gloo or the simulated backend shows the inside of a token. %1.")
-                                    : tr("Point at an event to see what it is; a click selects its module. %1.");
+    const QString hint =
+        tokensOnly ? tr("A run with the gloo or the simulated backend shows the inside of a token. %1.")
+                   : tr("Point at an event to see what it is; a click selects its module. %1.");
     m_details->setText(hint.arg(keys));
     setNote();
     followModule(m_selection->module());
