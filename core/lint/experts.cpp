@@ -3,6 +3,8 @@
 // default implementation) and the families' routers.
 #include "lint/flowrun.h"
 
+#include <algorithm>
+
 namespace tpscope {
 
 // Scores are a softmax of products: the input must be whole. The choice of experts follows from it on every rank alike.
@@ -28,10 +30,30 @@ Values FlowRun::route(const Operation &operation, std::string_view label, const 
     scores.requiresGradient = x.requiresGradient || trains(weight->parameter->id);
     scores.gradient = newSlot();
     const auto bias = operation.parameters.size() > 1 ? operand(operation.parameters[1], frame) : std::nullopt;
-    if (bias && !joinBias(scores, *bias, false, label, frame))
+    if (bias && (!compatible(x, *bias, label, frame) || !joinBias(scores, *bias, false, label, frame)))
+        return {behindError(), Value{}};
+    if (!weight->rows.isFull() && !choosesAmongFew(operation, label, *weight, scores, frame))
         return {behindError(), Value{}};
     productGradient(x, scores, *weight, bias ? &*bias : nullptr, frame);
     return {scores, Value{}};
+}
+
+// Each rank scores its own experts alone, by their numbers on the rank: others than one rank alone would choose. Fails
+// where there are fewer of them than are chosen, or than a buffer corrects.
+bool FlowRun::choosesAmongFew(const Operation &operation, std::string_view label, const Operand &weight, Value &scores,
+                              const Frame &frame) {
+    const Module &self = m_index.module(frame.self);
+    bool few = std::ranges::any_of(operation.parameters,
+                                   [&](const std::string &name) { return self.buffer(name) != nullptr; });
+    for (int r = 0; r < m_tp; ++r)
+        few = few || weight.rows.width(r) < self.integer("top_k", 1);
+    if (few) {
+        fails(FlowCause::ExpertCount, frame.self, label, {}, weight.parameter->name);
+        return false;
+    }
+    spoil(scores, FlowCause::ExpertCount, frame.self, label, {}, weight.parameter->name);
+    scores.layout = full(weight.rows.extent());
+    return true;
 }
 
 // A module whose num_experts counts the rank's own experts computes with weights of just as many. A bias is picked by the

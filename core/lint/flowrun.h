@@ -85,6 +85,8 @@ private:
     Value elementwise(std::string_view label, const Value &x, const Frame &frame);
     Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Values route(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    bool choosesAmongFew(const Operation &operation, std::string_view label, const Operand &weight, Value &scores,
+                         const Frame &frame);
     bool meetsExperts(const Operation &operation, std::string_view label, Value &y, const Frame &frame);
     Value expertProduct(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     Value interleavedGlu(std::string_view label, const Value &x, const Frame &frame);
