@@ -147,7 +147,7 @@ void PlanView::showInherited() {
     m_inherited->setVisible(!rules.empty() && m_inheritedOpen);
     const int row = m_inherited->sizeHintForRow(0);
     m_inherited->setFixedHeight(m_inherited->header()->sizeHint().height() +
-                                row * std::min<int>(mostInheritedRows, static_cast<int>(rules.size())) + 4);
+                                row * std::min<int>(mostInheritedRows, static_cast<int>(rules.size())) + 1);
 }
 
 void PlanView::followCaret(int line) {

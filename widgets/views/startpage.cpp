@@ -98,7 +98,7 @@ QLayout *StartPage::buildCards() {
                           tr("A plan whose logits are right and whose gradients are not. The finding names the rule "
                              "that is missing and adds it."));
     m_cards[0]->setDropHint(tr("Drop a plan or a model here to check yours."));
-    m_cards[1]->setDropHint(tr("Drop a saved comparison, a plan or a model here to see yours."));
+    m_cards[1]->setDropHint(tr("Drop a comparison, a plan or a model to see yours."));
     m_cards[2]->setDropHint(tr("Drop a plan or a model here to check yours."));
     auto *cards = new QHBoxLayout;
     cards->setSpacing(16);

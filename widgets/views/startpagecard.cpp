@@ -58,8 +58,8 @@ void StartPageCard::refreshTheme() {
     m_picture->setPixmap(themedIcon(m_icon, Theme::color(Meaning::Info)).pixmap(32, 32));
     const QPalette colors = QApplication::palette(); // the widget's own follows later
     QPalette quiet = colors;
-    quiet.setColor(QPalette::WindowText, Theme::subtleText());
-    m_about->setPalette(quiet);
+    quiet.setColor(QPalette::ButtonText, Theme::subtleText()); // a label on a button takes the button's colour
+    m_about->setPalette(colors);
     m_dropHint->setPalette(quiet);
     QFont bold = font();
     bold.setBold(true);
