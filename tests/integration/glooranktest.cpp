@@ -37,6 +37,7 @@ class GlooRankTest : public QObject {
                                   {"plan", "auto"},
                                   {"plan_text", ""},
                                   {"tp", tp},
+                                  {"ep", 1},
                                   {"hooks", "tensor-grad"},
                                   {"collectives", "one-shot"},
                                   {"input_ids", QJsonArray{expected["input_ids"].toArray()}},
