@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "app/gui/endsignals.h"
 #include "app/gui/mainwindow.h"
 #include "app/gui/screenshots.h"
 #include "style/theme.h"
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
         return tpscope::renderScreenshots(parser.value(shots));
     }
     tpscope::Theme::apply(static_cast<tpscope::ThemeKind>(QSettings().value(QStringLiteral("theme"), 0).toInt()));
+    tpscope::endOnSignals();
     tpscope::MainWindow window;
     window.show();
     if (parser.isSet(recorded))

@@ -26,22 +26,31 @@ NEEDED = ("Xvfb", "openbox", "xdotool")
 
 
 class Walk:
-    def __init__(self, program, pictures):
+    def __init__(self, pictures):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tpscope-walk-"))
+        self.temporary = self.folder / "temporary"
+        self.temporary.mkdir()
+        (self.folder / "runtime").mkdir(mode=0o700)
         self.plan = self.folder / "plan.yaml"
         self.plan.write_text(PLAN)
         self.pictures = pictures
         self.processes = []
+
+    def begin(self, program):
         read, write = os.pipe()
         self.start(["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
                    pass_fds=[write])
         os.close(write)
         with os.fdopen(read) as pipe:
             self.environment = dict(os.environ, DISPLAY=":" + pipe.readline().strip(), QT_QPA_PLATFORM="xcb",
-                                    XDG_CONFIG_HOME=str(self.folder / "config"))
+                                    XDG_CONFIG_HOME=str(self.folder / "config"), TMPDIR=str(self.temporary),
+                                    XDG_RUNTIME_DIR=str(self.folder / "runtime"))
         self.start(["openbox"])
+        # A window that is shown while the window manager starts may never be shown.
+        self.until("the window manager", lambda: self.asked("get_num_desktops"))
         self.start([program, "qwen3-tiny", "--plan", str(self.plan)])
-        self.window = self.xdotool("search", "--sync", "--onlyvisible", "--name", "TPScope").split()[-1]
+        self.until("the window", lambda: self.asked("search", "--onlyvisible", "--name", "TPScope"))
+        self.window = self.asked("search", "--onlyvisible", "--name", "TPScope").split()[-1]
         self.xdotool("windowactivate", "--sync", self.window)
 
     def start(self, command, **options):
@@ -54,6 +63,11 @@ class Walk:
         if done.returncode != 0:
             raise AssertionError("xdotool %s: %s" % (" ".join(arguments), done.stderr))
         return done.stdout
+
+    def asked(self, *arguments):
+        """What xdotool found; "" nothing yet."""
+        done = subprocess.run(["xdotool", *arguments], env=self.environment, capture_output=True, text=True, timeout=60)
+        return done.stdout.strip() if done.returncode == 0 else ""
 
     def key(self, *keys):
         for key in keys:
@@ -168,6 +182,19 @@ def run(walk):
     report = export(walk, 4, ".html")
     assert "down_proj" in report, report[:400]
     walk.picture("6-exported")
+    end_in_a_run(walk)
+
+
+def end_in_a_run(walk):
+    """Told to end while ranks compute, as at a logout: nothing of it stays, neither a process nor a file."""
+    walk.key("F5")
+    walk.until("a run", lambda: running(walk))
+    window = walk.processes[-1]
+    window.send_signal(signal.SIGTERM)
+    walk.until("the end of the window", lambda: window.poll() is not None)
+    walk.until("the end of its ranks", lambda: subprocess.run(["pgrep", "-s", str(window.pid)],
+                                                              capture_output=True).returncode == 1)
+    assert not list(walk.temporary.iterdir()), "left behind: %s" % list(walk.temporary.iterdir())
 
 
 def running(walk):
@@ -183,8 +210,9 @@ def main():
     pictures = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
     if pictures:
         pictures.mkdir(parents=True, exist_ok=True)
-    walk = Walk(sys.argv[1], pictures)
+    walk = Walk(pictures)
     try:
+        walk.begin(sys.argv[1])
         run(walk)
     finally:
         walk.close()
