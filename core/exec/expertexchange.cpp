@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Expert parallelism with gradients: each rank keeps its part of the tokens, sends each chosen (token, expert) pair to the
-// rank of the expert and gets the results back. Source: transformers 5.24 distributed/expert_parallel.py AllToAllEP.
+// Expert parallelism with gradients: each rank keeps its part of the tokens, sends each chosen (token, expert) pair to
+// the rank of the expert and gets the results back. Source: transformers 5.24 distributed/expert_parallel.py AllToAllEP.
 #include <ATen/ATen.h>
 
 #include "exec/gradientedges.h"

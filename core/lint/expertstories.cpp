@@ -58,8 +58,9 @@ ExpertStory tellExperts(const LintContext &context, const FlowFinding &finding, 
     switch (finding.cause) {
     case FlowCause::ExpertsCut:
         story.code = code::expertStyle;
-        story.message = parameterWithRule(context, finding) + ": each rank holds other experts, and nothing brings a token "
-                                                              "to the rank of its experts: that takes an ep_plan";
+        story.message = parameterWithRule(context, finding) +
+                        ": each rank holds other experts, and nothing brings a token to the rank of its experts: that "
+                        "takes an ep_plan";
         break;
     case FlowCause::Misaligned:
         story.code = code::misaligned;
@@ -68,19 +69,24 @@ ExpertStory tellExperts(const LintContext &context, const FlowFinding &finding, 
             story.candidates.push_back(std::move(changes));
         break;
     case FlowCause::ExpertBiasWhole:
-        story.message = parameterWithRule(context, finding) + " holds the biases of all experts, but the weights those of this "
-                                                              "rank's experts, so the other ranks add the first experts' biases";
+        story.message = parameterWithRule(context, finding) +
+                        " holds the biases of all experts, but the weights those of this rank's experts, so the other "
+                        "ranks add the first experts' biases";
         break;
     case FlowCause::ExpertShards:
         story.code = code::expertShards;
-        story.message = module + " sends a token to the one rank of its experts, but each rank has only a part of their weights";
+        story.message = module + " sends a token to the one rank of its experts, but each rank has only a part of their "
+                                 "weights";
         break;
     case FlowCause::DispatchCall:
         story.code = code::callForm;
-        story.message = module + " takes hidden states, indices and weights of the experts, and the module is called otherwise";
+        story.message = module + " takes hidden states, indices and weights of the experts, and the module is called "
+                                 "otherwise";
         story.candidates = {{{folded(context, finding.module), plainStyle(), PlanPart::Ep}}};
         break;
     default:
+        if (!dispatches(context, finding.module)) // a router: its own rule
+            story.candidates.insert(story.candidates.begin(), {{folded(context, finding.module), plainStyle()}});
         story.message = parameterWithRule(context, finding) + " holds another number of experts than " + module +
                         " has on a rank";
         break;

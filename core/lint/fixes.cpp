@@ -76,8 +76,11 @@ std::optional<std::vector<RuleChange>> placed(const ResolvedPlan &plan, std::vec
         const auto isOwn = [&](const PlanRule &rule) { return rule.key == change.key; };
         if (std::ranges::any_of(plan.epRules, isOwn))
             change.part = PlanPart::Ep;
-        else if (change.part == PlanPart::Tp && namedByEpRules(plan, change.key))
-            return std::nullopt;
+        else if (change.part == PlanPart::Tp && namedByEpRules(plan, change.key)) {
+            if (!plan.appliesEpPlan)
+                return std::nullopt;
+            change.part = PlanPart::Ep;
+        }
     }
     return changes;
 }

@@ -230,8 +230,9 @@ void unusedEpPlan(const LintContext &context, Findings &findings) {
     const PlanDocument *document = context.document();
     if (!document || document->epRules.empty())
         return;
-    Diagnostic &finding = findings.add(code::epPlanUnused, "the ep_plan is not applied: that takes an expert-parallel size "
-                                                           "(--ep, or ep_size in the plan) above 1");
+    Diagnostic &finding = findings.add(
+        code::epPlanUnused,
+        "the ep_plan is not applied: that takes an expert-parallel size (--ep, or ep_size in the plan) above 1");
     finding.rule = document->epRules.front().key;
     finding.span = document->epRules.front().keySpan;
 }
@@ -265,8 +266,8 @@ void epPlan(const LintContext &context, Findings &findings) {
             continue;
         Diagnostic &finding = findings.add(
             code::removedEpStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
-                                      " is refused in an ep_plan: experts are dealt out by `ep_dispatch_experts` on their "
-                                      "module and `grouped_gemm` on its parameters, and a router needs no rule");
+                                      " is refused in an ep_plan: experts are dealt out by `ep_dispatch_experts` on "
+                                      "their module and `grouped_gemm` on its parameters, and a router needs no rule");
         blame(finding, rule);
         finding.fix = fixOf(context, {{rule.rule.key, builtinEpStyle(context, rule.rule.key), PlanPart::Ep}});
         findings.reject();
@@ -282,9 +283,9 @@ void epPlan(const LintContext &context, Findings &findings) {
     }
     if (plan.appliesEpPlan || plan.epRules.empty())
         return;
-    Diagnostic &finding = findings.add(code::idleEpPlan, "no rule of the ep_plan dispatches tokens (ep_dispatch_experts): "
-                                                         "upstream applies none of its rules, and what they name stays "
-                                                         "whole on every rank");
+    Diagnostic &finding = findings.add(
+        code::idleEpPlan, "no rule of the ep_plan dispatches tokens (ep_dispatch_experts): upstream applies none of its "
+                          "rules, and what they name stays whole on every rank");
     for (const EffectiveRule &rule : plan.rules)
         if (rule.expert && rule.documentIndex && !finding.span.valid())
             blame(finding, rule);
@@ -332,8 +333,8 @@ void unevenExperts(const LintContext &context, Findings &findings) {
             if (experts % context.tp == 0)
                 continue;
             Diagnostic &finding = findings.add(
-                code::refusedStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) + " is refused at load: " +
-                                        std::to_string(experts) + " experts are not divisible by " +
+                code::refusedStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
+                                        " is refused at load: " + std::to_string(experts) + " experts are not divisible by " +
                                         std::to_string(context.tp) + " ranks");
             blame(finding, rule);
             if (rule.rule.styleSpan.valid())

@@ -223,8 +223,8 @@ private:
         return own >= 0 || dot == std::string::npos ? own : ruleOf(index, generic.substr(0, dot));
     }
 
-    // Source: transformers 5.24 _expand_parallel_plan and _get_parameter_plan, of the tp and of the ep plan apart; the ep
-    // plan is applied behind the tp plan, if it dispatches tokens at all (maybe_distribute_model).
+    // Source: transformers 5.24 _expand_parallel_plan and _get_parameter_plan, of the tp and of the ep plan apart; the
+    // ep plan is applied behind the tp plan, if it dispatches tokens at all (maybe_distribute_model).
     void match() {
         Index tpRules, epRules;
         for (std::size_t i = 0; i < m_plan.rules.size(); ++i) {

@@ -120,8 +120,8 @@ private slots:
         QCOMPARE(count(*inference, Step::AllGather), recorded["inference"]["all_gather"].get<std::ptrdiff_t>());
         const auto training = lower(subject.model, plan, layout, {.training = true});
         QVERIFY(training);
-        // Tokens go and come with an exchange of counts, and back in the backward; their parts are gathered behind it, and
-        // the gradients of states and weights before it.
+        // Tokens go and come with an exchange of counts, and back in the backward; their parts are gathered behind it,
+        // and the gradients of states and weights before it.
         const auto dispatched = count(*training, Step::DispatchTokens);
         QVERIFY(dispatched > 0);
         QCOMPARE(5 * dispatched, recorded["training"]["all_to_all"].get<std::ptrdiff_t>());

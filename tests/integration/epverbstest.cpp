@@ -107,10 +107,10 @@ private slots:
 
     void aPlanThatFailsIsNotRun() {
         const QString file = plan("tp_plan: auto\nep_plan:\n  model.layers.*.mlp.experts.down_proj: replicate\n");
-        const ProgramRun run = runTpscope(withModel("run", "mixtral", {"--plan", file, "--tp", "2", "--ep", "2", "--quiet"}));
+        const QStringList options{"--plan", file, "--tp", "2", "--ep", "2", "--quiet"};
+        const ProgramRun run = runTpscope(withModel("run", "mixtral", options));
         QCOMPARE(run.exitCode, 1);
-        const ProgramRun verified =
-            runTpscope(withModel("verify", "mixtral", {"--plan", file, "--tp", "2", "--ep", "2", "--quiet"}));
+        const ProgramRun verified = runTpscope(withModel("verify", "mixtral", options));
         QCOMPARE(verified.json()["verdict"].toString(), QString("failed"));
     }
 };

@@ -18,7 +18,8 @@ constexpr const char *experts = "model.layers.*.mlp.experts";
 std::string told(const LintReport &report) {
     std::string out(name(report.outcome));
     for (const Diagnostic &d : report.diagnostics)
-        out += "\n  " + d.code + " line " + std::to_string(d.span.line) + " " + d.message + (d.fix ? " FIX " + d.fix->title : "");
+        out += "\n  " + d.code + " line " + std::to_string(d.span.line) + " " + d.message +
+               (d.fix ? " FIX " + d.fix->title : "");
     return out;
 }
 
@@ -94,7 +95,8 @@ void ExpertLintTest::expertStyleInTheTpPlan() {
     QVERIFY2(finding && finding->span.line == 2 && finding->fix && !finding->fix->edits.empty(), told(report).c_str());
     std::string repaired = text;
     for (int i = 0; i < 2; ++i)
-        if (const LintReport again = lintEp(*subject, repaired, 1); const Diagnostic *d = find(again, code::expertStyle))
+        if (const LintReport again = lintEp(*subject, repaired, 1);
+            const Diagnostic *d = find(again, code::expertStyle))
             repaired = applied(repaired, *d->fix);
     QVERIFY2(lintEp(*subject, repaired, 1).outcome == Outcome::Ok, repaired.c_str());
     // The same rules are right where they belong.
@@ -119,7 +121,10 @@ void ExpertLintTest::aFixGoesIntoTheEpPlan_data() {
         "wrong-gradients", code::gradientShare);
     row("unknown style", "qwen3_moe", e + ": ep_dispatch_expert\n", "rejected", code::unknownStyle);
     row("removed style", "qwen3_moe", e + ": moe_tp_experts\n", "rejected", code::removedEpStyle);
-    row("missing prefix", "qwen3_moe", "  layers.*.mlp.experts: ep_dispatch_experts\n", "rejected", code::missingPrefix);
+    row("missing prefix", "qwen3_moe", "  layers.*.mlp.experts: ep_dispatch_experts\n", "rejected",
+        code::missingPrefix);
+    row("a router cut by experts", "qwen3_moe", "  model.layers.*.mlp.gate: packed_colwise\n", "wrong-logits",
+        code::expertCount);
     row("a norm needs no sum", "qwen3_moe", "  model.norm: replicated_with_grad_allreduce\n", "wrong-gradients",
         code::gradientRepeated);
 }
@@ -169,7 +174,8 @@ void ExpertLintTest::sizesThatDoNotFit() {
     const auto subject = recorded::load("qwen3_moe");
     const LintReport report = lintEp(*subject, {}, ep, tp);
     QVERIFY2(report.outcome == Outcome::Rejected && find(report, code::badEpSize), told(report).c_str());
-    QVERIFY2(find(report, code::badEpSize)->message.find(says.toStdString()) != std::string::npos, told(report).c_str());
+    const std::string &message = find(report, code::badEpSize)->message;
+    QVERIFY2(message.find(says.toStdString()) != std::string::npos, message.c_str());
     const auto dense = recorded::load("llama");
     QVERIFY(find(lintEp(*dense, {}, 2), code::noEpPlan));
 }
@@ -193,7 +199,8 @@ void ExpertLintTest::sizeFromTheFile() {
 void ExpertLintTest::epPlanWithoutASize() {
     const auto subject = recorded::load("qwen3_moe");
     const LintReport report = lintEp(*subject, plan(std::string("  ") + experts + ": nonsense\n"), 1);
-    QVERIFY2(report.outcome == Outcome::Ok && report.errors() == 0, told(report).c_str()); // upstream reads its keys only
+    // Upstream reads its keys only.
+    QVERIFY2(report.outcome == Outcome::Ok && report.errors() == 0, told(report).c_str());
     QVERIFY(find(report, code::epPlanUnused) && find(report, code::epPlanUnused)->span.line == 3);
     QCOMPARE(lintEp(*subject, plan("  nowhere: grouped_gemm\n"), 1).outcome, Outcome::Rejected);
 }
@@ -206,7 +213,9 @@ void ExpertLintTest::epRulesTakeModulesOutOfTheTpPlan() {
     for (const EffectiveRule &rule : resolved.rules)
         QCOMPARE(rule.dropped, !rule.expert && (rule.rule.key.starts_with(experts) ||
                                                 rule.rule.key == "model.layers.*.self_attn.q_norm"));
-    const auto style = [&](const std::string &parameter) { return std::string(resolved.styleOfParameter(parameter)->name); };
+    const auto style = [&](const std::string &parameter) {
+        return std::string(resolved.styleOfParameter(parameter)->name);
+    };
     QCOMPARE(style("model.layers.0.mlp.experts.down_proj"), std::string("grouped_gemm"));
     QCOMPARE(style("model.layers.0.self_attn.q_norm.weight"), std::string("replicate"));
     QCOMPARE(style("model.layers.0.self_attn.k_norm.weight"), std::string("replicated_with_grad_allreduce"));
@@ -218,7 +227,8 @@ void ExpertLintTest::epRulesTakeModulesOutOfTheTpPlan() {
 }
 
 void ExpertLintTest::configsOwnPlan() {
-    const json own = {{"base_model_ep_plan", {{"layers.*.mlp.experts", "ep_dispatch_experts"}, {"nope", "grouped_gemm"}}}};
+    const json rules = {{"layers.*.mlp.experts", "ep_dispatch_experts"}, {"nope", "grouped_gemm"}};
+    const json own = {{"base_model_ep_plan", rules}};
     const auto subject = recorded::load("qwen3_moe", own);
     const LintReport report = lintEp(*subject, {}, 2);
     QVERIFY2(report.outcome == Outcome::WrongGradients && find(report, code::unmatchedInherited), told(report).c_str());
@@ -262,7 +272,8 @@ void ExpertLintTest::writersKeepTheSize() {
     PlanChoice choice;
     choice.ep = 2;
     const ResolvedPlan resolved = resolvePlan(subject->model, choice, &subject->builtin, 2);
-    for (const PlanToWrite &written : {effectiveRules(subject->model, resolved), ownRules(subject->model, choice, resolved)})
+    for (const PlanToWrite &written :
+         {effectiveRules(subject->model, resolved), ownRules(subject->model, choice, resolved)})
         for (const std::string &text : {toYaml(written), toJson(written)}) {
             const auto document = parsePlan(text, "plan");
             QVERIFY2(document && document->epSize == 2, text.c_str());
