@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "exec/boundary.h"
 
+#include <algorithm>
+
 namespace tpscope {
 namespace {
 
@@ -21,7 +23,9 @@ Result<Boundary> distributed(const ParallelStyle &style, const Module &module, c
     // What DTensor takes to be whole is exchanged with nobody.
     if ((product && whole) || (module.parameters.empty() && module.children.empty()))
         return edge;
-    if (style.tokenShards && module.children.empty())
+    const bool vectors =
+        std::ranges::all_of(module.parameters, [](const Parameter &own) { return own.shape.size() == 1; });
+    if (style.tokenShards && module.children.empty() && !product && vectors)
         return edge; // a norm of this rank's tokens
     if (style.tokenShards || !product || !weight || weight->kind != PlacementKind::Shard)
         return fail(ErrorCode::Unsupported, "the style " + std::string(style.name) + " lets " + module.name +
