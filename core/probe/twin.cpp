@@ -135,13 +135,15 @@ void addLoad(const json &facts, const OracleReport &report, const TwinRequest &r
     checks.add("load", Verdict::Wrong, "a rank's weights are no part of the original: " + found.text, found.names);
 }
 
+// The module in which the ranks raised, where they could tell.
+std::vector<std::string> raisingModule(const json &result) {
+    const json module = result.value("module", json());
+    return module.is_string() ? std::vector{module.get<std::string>()} : std::vector<std::string>{};
+}
+
 void addLogits(const OracleReport &report, const json &result, Checks &checks) {
     if (report.failedStage == oracle::forwardStage) {
-        const json module = result.value("module", json());
-        std::vector<std::string> names;
-        if (module.is_string())
-            names.push_back(module.get<std::string>());
-        return checks.add("logits", Verdict::Failed, "the forward raises " + failureOf(report), names);
+        return checks.add("logits", Verdict::Failed, "the forward raises " + failureOf(report), raisingModule(result));
     }
     if (!report.logits)
         return checks.add("logits", Verdict::NotChecked, "");
@@ -161,11 +163,7 @@ void addLogits(const OracleReport &report, const json &result, Checks &checks) {
 
 void addGradients(const OracleReport &report, const json &result, Checks &checks) {
     if (report.failedStage == oracle::trainingStage) {
-        const json module = result.value("module", json());
-        std::vector<std::string> names;
-        if (module.is_string())
-            names.push_back(module.get<std::string>());
-        return checks.add("gradients", Verdict::Failed, "a training step raises " + failureOf(report), names);
+        return checks.add("gradients", Verdict::Failed, "a training step raises " + failureOf(report), raisingModule(result));
     }
     if (!report.gradients)
         return checks.add("gradients", Verdict::NotChecked, "");
