@@ -112,6 +112,7 @@ private slots:
             summary += QString(" %1 %2").arg(count).arg(outcome.c_str());
         qInfo().noquote() << model << summary << "," << tooMany << "with more parameters told than are wrong";
         // Channels of one gradient are not told apart, which now and then blames a parameter too many.
+        QVERIFY2(seen["not run"] * 10 <= plans, qPrintable(QString("%1 of %2").arg(seen["not run"]).arg(plans)));
         QVERIFY2(tooMany * 50 <= plans, qPrintable(QString("%1 of %2").arg(tooMany).arg(plans)));
         QVERIFY2(disagreements.isEmpty(),
                  qPrintable(QString("%1 of %2\n").arg(disagreements.size()).arg(plans) + disagreements.join('\n')));
