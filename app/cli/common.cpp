@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "run/prompts.h"
+
 namespace tpscope::cli {
 
 void addModelOption(CLI::App &verb, CommonOptions &options) {
@@ -141,10 +143,15 @@ std::string toText(const Diagnostic &diagnostic, const std::string &planName) {
     return out;
 }
 
-std::optional<Refusal> refusal(const Loaded &loaded, const std::string &attention) {
+std::optional<Refusal> refusal(const Loaded &loaded, const RunConfig &config) {
     LintOptions options;
+    options.attention = config.attention;
+    describePrompts(config, options);
+    return refusal(loaded, std::move(options));
+}
+
+std::optional<Refusal> refusal(const Loaded &loaded, LintOptions options) {
     options.upstream = loaded.upstream();
-    options.attention = attention;
     LintReport report = lint(loaded.model(), loaded.choice, loaded.workspace->builtinOrNull(), loaded.tp, options);
     if (report.outcome != Outcome::Rejected && report.outcome != Outcome::ForwardError)
         return std::nullopt;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "run/runconfig.h"
 #include "session/workspace.h"
 
 namespace tpscope::cli {
@@ -61,6 +62,8 @@ struct Refusal {
     LintReport report;
     std::string message;
 };
-std::optional<Refusal> refusal(const Loaded &loaded, const std::string &attention);
+std::optional<Refusal> refusal(const Loaded &loaded, LintOptions options);
+// With the attention and prompts of a run.
+std::optional<Refusal> refusal(const Loaded &loaded, const RunConfig &config);
 
 } // namespace tpscope::cli

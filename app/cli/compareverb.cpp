@@ -110,7 +110,7 @@ Result<Side> prepare(const std::shared_ptr<const Workspace> &model, CompareOptio
     if (!config)
         return tl::unexpected(config.error());
     if (!options.force)
-        if (const auto refused = refusal(*loaded, options.attention))
+        if (const auto refused = refusal(*loaded, *config))
             return fail(ErrorCode::CannotRun, label + " cannot run: " + refused->message);
     return Side{std::move(*loaded), std::move(*config)};
 }

@@ -92,7 +92,9 @@ int runGraph(const GraphVerbOptions &options) {
     const auto loaded = load(options);
     if (!loaded)
         return report(loaded.error());
-    if (const auto refused = refusal(*loaded, options.attention)) {
+    LintOptions rules;
+    rules.attention = options.attention;
+    if (const auto refused = refusal(*loaded, std::move(rules))) {
         if (options.json())
             return print(toJson(refused->report), 1);
         std::cout << "no graph to predict: " << refused->message << '\n';

@@ -6,6 +6,7 @@
 #include "app/cli/table.h"
 #include "probe/transformersoracle.h"
 #include "run/oraclemessages.h"
+#include "run/prompts.h"
 
 namespace tpscope::cli {
 namespace {
@@ -44,8 +45,7 @@ std::vector<Diagnostic> findingsOf(const Loaded &loaded, const OracleRequest &re
     options.microSteps = request.microSteps;
     options.trainable = request.trainable;
     options.hooks = name(request.config.hooks);
-    if (!request.config.inputIds.empty())
-        options.promptTokens = static_cast<std::int64_t>(request.config.inputIds.front().size());
+    describePrompts(request.config, options);
     const LintReport report =
         lint(loaded.model(), loaded.choice, loaded.workspace->builtinOrNull(), loaded.tp, options);
     std::vector<Diagnostic> findings;
@@ -61,11 +61,8 @@ Result<OracleReport> askGloo(const Loaded &loaded, const OracleRequest &request,
     return fail(ErrorCode::Unsupported, "this tpscope was built without LibTorch and runs no ranks; build with "
                                         "TPSCOPE_EXEC=ON");
 #endif
-    if (request.gradientCheckpointing)
-        return fail(ErrorCode::Unsupported, "--gradient-checkpointing needs --backend transformers: native ranks keep "
-                                            "every activation");
     // Loading is not emulated natively: what the loader refuses is a matter of rules.
-    if (const auto refused = refusal(loaded, request.config.attention);
+    if (const auto refused = refusal(loaded, request.config);
         refused && refused->report.outcome == Outcome::Rejected)
         return refusedReport(loaded, refused->report);
     return runOracle(runInputOf(loaded, request.config), request, sink, std::move(stop));
@@ -87,10 +84,11 @@ void addOracleOptions(CLI::App &verb, OracleOptions &options) {
     verb.add_option("--trainable", options.trainable,
                     "pattern of parameters that are trained, e.g. \"*_norm.weight\"; default: all");
     verb.add_flag("--gradient-checkpointing", options.gradientCheckpointing,
-                  "transformers: layers are computed again in the backward");
+                  "layers are computed again in the backward");
     verb.add_option("--python", options.python,
                     "transformers: a Python, a virtual environment or a working copy of transformers");
-    verb.add_option("--input-ids", options.inputIds, "prompts: ids by commas, rows by semicolons; default: 12 ids");
+    verb.add_option("--input-ids", options.inputIds,
+                    "prompts: ids by commas, rows by semicolons, shorter ones padded on the left; default: 12 ids");
     verb.add_option("--collectives", options.collectives, "how ranks exchange messages")
         ->check(CLI::IsMember({"gloo", "one-shot"}))
         ->capture_default_str();

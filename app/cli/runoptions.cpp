@@ -18,7 +18,8 @@ void addRunOptions(CLI::App &verb, RunOptions &options) {
     verb.add_option("--collectives", options.collectives, "gloo: how ranks exchange messages")
         ->check(CLI::IsMember({"gloo", "one-shot"}))
         ->capture_default_str();
-    verb.add_option("--input-ids", options.inputIds, "prompts: ids by commas, rows by semicolons; default: 12 ids");
+    verb.add_option("--input-ids", options.inputIds,
+                    "prompts: ids by commas, rows by semicolons, shorter ones padded on the left; default: 12 ids");
     verb.add_option("--new-tokens", options.newTokens, "tokens to decode")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
@@ -48,7 +49,7 @@ namespace {
 
 tl::unexpected<Error> idError(std::size_t position, const std::string &what) {
     return fail(ErrorCode::Usage, "--input-ids: character " + std::to_string(position + 1) + ": " + what +
-                                      "; expected ids by commas and rows of equal length by semicolons, e.g. \"1,2;3,4\"");
+                                      "; expected ids by commas and rows by semicolons, e.g. \"1,2;3,4\"");
 }
 
 } // namespace
@@ -73,11 +74,6 @@ Result<std::vector<std::vector<std::int64_t>>> parseInputIds(const std::string &
             return idError(i, std::string("unexpected '") + text[i] + "'");
         ++i;
     }
-    for (const auto &row : rows)
-        if (row.size() != rows.front().size())
-            return fail(ErrorCode::Usage, "--input-ids: rows of different length (" +
-                                              std::to_string(rows.front().size()) + " and " +
-                                              std::to_string(row.size()) + "); padding is not supported yet");
     return rows;
 }
 

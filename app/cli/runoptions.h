@@ -29,7 +29,7 @@ struct RunOptions : CommonOptions {
 
 void addRunOptions(CLI::App &verb, RunOptions &options);
 
-// "1,2;3,4": rows of equal length. Errors: Usage, naming the position.
+// "1,2;3,4". Errors: Usage, naming the position.
 Result<std::vector<std::vector<std::int64_t>>> parseInputIds(const std::string &text, std::int64_t vocab);
 
 Result<RunConfig> runConfigOf(const Loaded &loaded, const RunOptions &options);

@@ -73,7 +73,7 @@ int runRun(const RunVerbOptions &options) {
         return report(config.error());
     config->logitsFile = options.logits;
     if (!options.force)
-        if (const auto refused = refusal(*loaded, options.attention)) {
+        if (const auto refused = refusal(*loaded, *config)) {
             std::fprintf(stderr, "tpscope: not run: %s\n(--force runs it all the same)\n", refused->message.c_str());
             return options.json() ? print(toJson(refused->report), 1) : 1;
         }

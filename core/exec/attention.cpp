@@ -64,8 +64,9 @@ struct OneToken {
     const at::Tensor &values;
     at::Tensor &out; // [B, 1, heads, D]
     HeadPairing pairing;
-    std::int64_t first; // positions [first, end) are seen
+    std::int64_t first; // positions [first, end) are seen, but for the padding
     std::int64_t end;
+    const std::vector<std::int64_t> &padding; // by sequence; may be empty
     float scaling;
     float *scores;  // [B * heads][end - first] and behind them, for each, a row of the wider head
     std::int64_t scoresEach;
@@ -77,21 +78,22 @@ template <typename T>
 [[gnu::always_inline]] inline void attendHeadBody(const OneToken &a, std::int64_t b, std::int64_t head) {
     const std::int64_t width = a.q.size(3);
     const std::int64_t outWidth = a.values.size(3);
-    const std::int64_t seen = a.end - a.first;
+    const std::int64_t first = a.padding.empty() ? a.first : std::max(a.first, a.padding[static_cast<std::size_t>(b)]);
+    const std::int64_t seen = a.end - first;
     float *scores = a.scores + (b * a.q.size(1) + head) * a.scoresEach;
     float *row = scores + seen; // the query, then the sum of values
     const T *q = a.q.const_data_ptr<T>() + b * a.q.stride(0) + head * a.q.stride(1);
     for (std::int64_t i = 0; i < width; ++i)
         row[i] = static_cast<float>(q[i]);
     const T *key = a.keys.const_data_ptr<T>() + b * a.keys.stride(0) +
-                   head / a.pairing.queriesPerKey * a.keys.stride(1) + a.first * width;
+                   head / a.pairing.queriesPerKey * a.keys.stride(1) + first * width;
     for (std::int64_t s = 0; s < seen; ++s, key += width)
         scores[s] = dot(row, key, width) * a.scaling;
     softmax(scores, seen, a.sinks ? static_cast<float>(a.sinks->const_data_ptr<T>()[head])
                                   : -std::numeric_limits<float>::infinity());
     std::fill(row, row + outWidth, 0.0F);
     const T *value = a.values.const_data_ptr<T>() + b * a.values.stride(0) +
-                     head / a.pairing.queriesPerValue * a.values.stride(1) + a.first * outWidth;
+                     head / a.pairing.queriesPerValue * a.values.stride(1) + first * outWidth;
     for (std::int64_t s = 0; s < seen; ++s, value += outWidth)
         for (std::int64_t i = 0; i < outWidth; ++i)
             row[i] += scores[s] * static_cast<float>(value[i]);
@@ -143,22 +145,19 @@ at::Tensor repeatHeads(const at::Tensor &heads, std::int64_t times) {
 
 // Many tokens: the prompt. Query t stands at position first + t.
 at::Tensor attendMany(const at::Tensor &q, const at::Tensor &keys, const at::Tensor &values,
-                      const HeadPairing &pairing, double scaling, std::int64_t window, std::int64_t first,
+                      const HeadPairing &pairing, double scaling, std::int64_t window, const KvCache &cache,
                       const at::Tensor *sinks) {
-    const std::int64_t end = first + q.size(2);
+    const std::int64_t end = cache.length + q.size(2);
     const at::Tensor k = repeatHeads(keys.narrow(2, 0, end), pairing.queriesPerKey);
     const at::Tensor v = repeatHeads(values.narrow(2, 0, end), pairing.queriesPerValue);
-    std::optional<at::Tensor> mask;
-    if (first > 0 || window > 0 || sinks) {
-        const at::Tensor query = at::arange(first, end).unsqueeze(1);
-        const at::Tensor key = at::arange(end).unsqueeze(0);
-        mask = key <= query;
-        if (window > 0)
-            mask = mask->logical_and(key > query - window);
-    }
+    std::optional<at::Tensor> hidden;
+    if (cache.length > 0 || window > 0 || sinks || !cache.padding.empty())
+        hidden = hiddenKeys(cache.length, q.size(2), window, cache.padding);
     if (sinks)
-        return attendWithSinks(q, k, v, scaling, mask->logical_not(), *sinks).transpose(1, 2);
-    return at::scaled_dot_product_attention(q, k, v, mask, 0.0, !mask, scaling).transpose(1, 2);
+        return attendWithSinks(q, k, v, scaling, *hidden, *sinks).transpose(1, 2);
+    return at::scaled_dot_product_attention(q, k, v, hidden ? std::optional(hidden->logical_not()) : std::nullopt, 0.0,
+                                            !hidden, scaling)
+        .transpose(1, 2);
 }
 
 } // namespace
@@ -167,9 +166,26 @@ at::Tensor attendWithSinks(const at::Tensor &q, const at::Tensor &keys, const at
                            const at::Tensor &hidden, const at::Tensor &sinks) {
     at::Tensor scores = at::matmul(q, keys.transpose(2, 3)) * scaling;
     scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
-    const at::Tensor sink = sinks.view({1, -1, 1, 1}).expand({q.size(0), q.size(1), q.size(2), 1});
+    const at::Tensor sink = sinks.view({1, -1, 1, 1}).expand({q.size(0), -1, q.size(2), 1});
     const at::Tensor shares = at::softmax(at::cat({scores, sink}, -1), -1);
     return at::matmul(shares.narrow(-1, 0, scores.size(-1)), values);
+}
+
+at::Tensor hiddenKeys(std::int64_t first, std::int64_t tokens, std::int64_t window,
+                      const std::vector<std::int64_t> &padding) {
+    const at::Tensor query = at::arange(first, first + tokens).unsqueeze(1);
+    const at::Tensor key = at::arange(first + tokens).unsqueeze(0);
+    at::Tensor hidden = key > query;
+    if (window > 0)
+        hidden = hidden.logical_or(key <= query - window);
+    if (padding.empty())
+        return hidden;
+    const at::Tensor begin = at::tensor(at::ArrayRef<std::int64_t>(padding)).view({-1, 1, 1, 1});
+    return hidden.logical_or((key < begin).logical_and(query >= begin));
+}
+
+at::Tensor pairedQueries(const at::Tensor &q, const HeadPairing &pairing) {
+    return q.size(1) == pairing.heads ? q : q.expand({-1, pairing.heads, -1, -1});
 }
 
 HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t values, std::int64_t configuredGroups,
@@ -181,11 +197,14 @@ HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t valu
     if (attention == "sdpa" && configuredGroups > 1 && !explicitMask) {
         if (queries % keys != 0 || queries % values != 0)
             throw std::runtime_error(met + ", which do not divide them");
-        return {queries / keys, queries / values};
+        return {queries / keys, queries / values, queries};
     }
-    if (keys * configuredGroups != queries || values * configuredGroups != queries)
-        throw std::runtime_error(met + ", each repeated " + std::to_string(configuredGroups) + " times");
-    return {configuredGroups, configuredGroups};
+    const std::int64_t repeatedKeys = keys * configuredGroups, repeatedValues = values * configuredGroups;
+    const std::int64_t heads = std::max({queries, repeatedKeys, repeatedValues});
+    for (const std::int64_t count : {queries, repeatedKeys, repeatedValues})
+        if (count != heads && count != 1)
+            throw std::runtime_error(met + ", each repeated " + std::to_string(configuredGroups) + " times");
+    return {repeatedKeys == 1 ? heads : configuredGroups, repeatedValues == 1 ? heads : configuredGroups, heads};
 }
 
 void kernels::cacheUpdate(const Instruction &instruction, Execution &execution) {
@@ -202,15 +221,17 @@ void kernels::cacheUpdate(const Instruction &instruction, Execution &execution) 
 
 void kernels::attend(const Instruction &instruction, Execution &execution) {
     const ModuleConstants &self = execution.constants(instruction);
-    const at::Tensor &q = execution.input(instruction, 0);
+    const KvCache &cache = *execution.cache;
     const at::Tensor keys = withContiguousRows(execution.input(instruction, 1));
     const at::Tensor values = withContiguousRows(execution.input(instruction, 2));
-    const bool explicitMask = self.window > 0 && execution.positions() >= self.window;
-    const HeadPairing pairing = pairHeads(q.size(1), keys.size(1), values.size(1), self.groups, explicitMask,
-                                          execution.model.attention);
+    const bool slidingMask = self.window > 0 && execution.positions() >= self.window;
+    const HeadPairing pairing =
+        pairHeads(execution.input(instruction, 0).size(1), keys.size(1), values.size(1), self.groups,
+                  slidingMask || !cache.padding.empty(), execution.model.attention);
+    const at::Tensor q = pairedQueries(execution.input(instruction, 0), pairing);
     if (execution.tokens > 1) {
         execution.slot(instruction.out[0]) =
-            attendMany(q, keys, values, pairing, self.scaling, explicitMask ? self.window : 0, execution.position(),
+            attendMany(q, keys, values, pairing, self.scaling, slidingMask ? self.window : 0, cache,
                        execution.parameter(instruction, 0));
         return;
     }
@@ -223,8 +244,8 @@ void kernels::attend(const Instruction &instruction, Execution &execution) {
     const auto needed = static_cast<std::size_t>(q.size(0) * q.size(1) * each);
     if (execution.scores.size() < needed)
         execution.scores.resize(needed);
-    attendOne({q, keys, values, out, pairing, first, end, static_cast<float>(self.scaling), execution.scores.data(),
-               each, execution.parameter(instruction, 0)});
+    attendOne({q, keys, values, out, pairing, first, end, cache.padding, static_cast<float>(self.scaling),
+               execution.scores.data(), each, execution.parameter(instruction, 0)});
 }
 
 } // namespace tpscope

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "run/prompts.h"
+
 namespace tpscope {
 namespace {
 
@@ -78,10 +80,9 @@ public:
     Decode(const ExecutionModel &model, const RunConfig &config, const RunClock &clock, RankPage page,
            KeptLogits &logits, const DecodeCallbacks &callbacks)
         : m_model(model), m_config(config), m_clock(clock), m_page(page), m_logits(logits), m_callbacks(callbacks),
-          m_batch(static_cast<std::int64_t>(config.inputIds.size())),
-          m_prompt(static_cast<std::int64_t>(config.inputIds.front().size())),
-          m_step(model, m_batch, 1, true, clock, page) {
-        m_cache.capacity = m_prompt + config.warmupTokens + config.newTokens;
+          m_prompts(PromptBatch::of(config.inputIds)), m_step(model, m_prompts.rows, 1, true, clock, page) {
+        m_cache.capacity = m_prompts.tokens + config.warmupTokens + config.newTokens;
+        m_cache.padding = m_prompts.padding;
         m_cache.layers.resize(static_cast<std::size_t>(model.description.dims.layers));
         m_next.resize(config.inputIds.size());
     }
@@ -116,8 +117,7 @@ private:
     RankPage m_page;
     KeptLogits &m_logits;
     const DecodeCallbacks &m_callbacks;
-    std::int64_t m_batch;
-    std::int64_t m_prompt;
+    PromptBatch m_prompts;
     KvCache m_cache;
     Inference m_step;
     std::vector<std::int64_t> m_next; // one a row
@@ -140,7 +140,7 @@ void Decode::choose(const at::Tensor &logits, std::int32_t token) {
     const std::int64_t start = m_clock.now();
     const at::Tensor chosen = logits.select(1, logits.size(1) - 1).argmax(-1);
     const auto *ids = chosen.const_data_ptr<std::int64_t>();
-    std::copy(ids, ids + m_batch, m_next.begin());
+    std::copy(ids, ids + m_prompts.rows, m_next.begin());
     note(EventKind::Compute, BoundaryOp::Argmax, start, token);
 }
 
@@ -164,15 +164,12 @@ void Decode::prefill(int repeat) {
     m_page.status().phase.store(static_cast<int>(RankPhase::Prefill), std::memory_order_relaxed);
     m_page.status().token.store(-1, std::memory_order_relaxed);
     m_cache.length = 0;
-    std::vector<std::int64_t> ids;
-    for (const auto &row : m_config.inputIds)
-        ids.insert(ids.end(), row.begin(), row.end());
     const bool all = m_logits.wanted && repeat == 0;
-    Inference prompt(m_model, m_batch, m_prompt, false, m_clock, m_page);
+    Inference prompt(m_model, m_prompts.rows, m_prompts.tokens, false, m_clock, m_page);
     if ((m_result.cancelled = meet()))
         return;
     const std::int64_t start = m_clock.now();
-    const at::Tensor &logits = prompt.run(ids, m_cache, all, -1);
+    const at::Tensor &logits = prompt.run(m_prompts.ids, m_cache, all, -1);
     choose(logits, -1);
     m_result.firstTokenMs.push_back(static_cast<double>(m_clock.now() - start) / 1e6);
     note(EventKind::Token, BoundaryOp::Step, start, -1);

@@ -25,6 +25,7 @@ struct KvCache {
     std::vector<Layer> layers;
     std::int64_t capacity = 0; // positions
     std::int64_t length = 0;   // positions that are filled
+    std::vector<std::int64_t> padding = {}; // [batch] positions in front of each prompt; empty: none has any
 };
 
 struct ActivationFunction;
@@ -112,9 +113,10 @@ Kernel kernelOf(const Instruction &instruction);
 struct HeadPairing {
     std::int64_t queriesPerKey = 1;
     std::int64_t queriesPerValue = 1;
+    std::int64_t heads = 1; // of the output: a single local query head meets all repeated kv heads
 };
 // As transformers pairs them: sdpa without an explicit mask by local counts when the configured group count is more than
-// one, otherwise by the configured count. Throws when the counts do not fit.
+// one, otherwise by the configured count, where torch broadcasts a single head. Throws when the counts do not fit.
 HeadPairing pairHeads(std::int64_t queries, std::int64_t keys, std::int64_t values, std::int64_t configuredGroups,
                       bool explicitMask, const std::string &attention);
 
@@ -128,8 +130,15 @@ at::Tensor firstsThenSeconds(const at::Tensor &x);
 void checkExperts(const at::Tensor &weight, const Instruction &instruction);
 // Gate and up by turns along the last dimension, as gpt_oss computes them.
 at::Tensor gluOfPairs(const at::Tensor &x, const ModuleConstants &constants);
+// The local query heads as the pairing meets them, [B,heads,T,D].
+at::Tensor pairedQueries(const at::Tensor &q, const HeadPairing &pairing);
+// True where query t, which stands at position first + t, does not see the key: what lies ahead or, with a window, too far
+// behind, and padding. [T,S], with padding [B,1,T,S]. A query that is padding itself sees what lies behind it, so that no
+// row is empty; nobody reads what it gives.
+at::Tensor hiddenKeys(std::int64_t first, std::int64_t tokens, std::int64_t window,
+                      const std::vector<std::int64_t> &padding);
 // softmax(q k^T scaling) v with one more score a head, the sink, whose share is dropped. q, keys, values [B,heads,T|S,D],
-// hidden [T,S]: true where nothing is seen; sinks [heads].
+// hidden as hiddenKeys() gives it; sinks [heads].
 at::Tensor attendWithSinks(const at::Tensor &q, const at::Tensor &keys, const at::Tensor &values, double scaling,
                            const at::Tensor &hidden, const at::Tensor &sinks);
 

@@ -207,8 +207,7 @@ void scale(const Instruction &instruction, Execution &execution) {
     at::mul_out(out, x, at::scalar_tensor(execution.constants(instruction).embedScale, x.options()));
 }
 
-// The batch's prompts are equally long and none is padded: positions count from the cache's length in every row, and
-// the attention knows from its position what it may see.
+// The attention knows from the cache what it may see.
 void causalMask(const Instruction &instruction, Execution &execution) {
     execution.slot(instruction.out[0]).reset();
 }
@@ -217,19 +216,24 @@ void ropeTable(const Instruction &instruction, Execution &execution) {
     const at::Tensor &x = execution.input(instruction, 0);
     const RopeFrequencies &rope = *execution.constants(instruction).rope;
     const auto half = static_cast<std::int64_t>(rope.inverse.size());
-    at::Tensor &cos = execution.output(instruction, 0, {1, execution.tokens, 2 * half}, x.scalar_type());
-    at::Tensor &sin = execution.output(instruction, 1, {1, execution.tokens, 2 * half}, x.scalar_type());
+    // One table for all rows of the batch, or, where padding shifts positions, one for each.
+    const std::vector<std::int64_t> shifts =
+        execution.cache->padding.empty() ? std::vector<std::int64_t>{0} : execution.cache->padding;
+    const std::int64_t shape[] = {static_cast<std::int64_t>(shifts.size()), execution.tokens, 2 * half};
+    at::Tensor &cos = execution.output(instruction, 0, shape, x.scalar_type());
+    at::Tensor &sin = execution.output(instruction, 1, shape, x.scalar_type());
     dispatch(x.scalar_type(), [&](auto zero) {
         using T = decltype(zero);
         auto *c = cos.data_ptr<T>();
         auto *s = sin.data_ptr<T>();
-        for (std::int64_t t = 0; t < execution.tokens; ++t, c += 2 * half, s += 2 * half)
-            for (std::int64_t i = 0; i < half; ++i) {
-                const float angle = static_cast<float>(execution.position() + t) *
-                                    rope.inverse[static_cast<std::size_t>(i)];
-                c[i] = c[i + half] = static_cast<T>(std::cos(angle) * rope.attentionScaling);
-                s[i] = s[i + half] = static_cast<T>(std::sin(angle) * rope.attentionScaling);
-            }
+        for (const std::int64_t shift : shifts)
+            for (std::int64_t t = 0; t < execution.tokens; ++t, c += 2 * half, s += 2 * half)
+                for (std::int64_t i = 0; i < half; ++i) {
+                    const auto position = std::max<std::int64_t>(0, execution.position() + t - shift);
+                    const float angle = static_cast<float>(position) * rope.inverse[static_cast<std::size_t>(i)];
+                    c[i] = c[i + half] = static_cast<T>(std::cos(angle) * rope.attentionScaling);
+                    s[i] = s[i + half] = static_cast<T>(std::sin(angle) * rope.attentionScaling);
+                }
     });
 }
 
@@ -242,12 +246,13 @@ template <typename T> void rotate(const at::Tensor &x, const at::Tensor &cos, co
                                  std::to_string(width));
     const auto *from = x.const_data_ptr<T>();
     auto *to = out.data_ptr<T>();
+    const std::int64_t table = cos.size(0) > 1 ? cos.size(1) * width : 0; // to the next row's
     for (std::int64_t b = 0; b < x.size(0); ++b)
         for (std::int64_t h = 0; h < x.size(1); ++h)
             for (std::int64_t t = 0; t < x.size(2); ++t, to += width) {
                 const T *row = from + b * x.stride(0) + h * x.stride(1) + t * x.stride(2);
-                const T *c = cos.const_data_ptr<T>() + t * width;
-                const T *s = sin.const_data_ptr<T>() + t * width;
+                const T *c = cos.const_data_ptr<T>() + b * table + t * width;
+                const T *s = sin.const_data_ptr<T>() + b * table + t * width;
                 for (std::int64_t i = 0; i < half; ++i) {
                     to[i] = static_cast<T>(row[i] * c[i]) + static_cast<T>(-row[i + half] * s[i]);
                     to[i + half] =

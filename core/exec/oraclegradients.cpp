@@ -14,6 +14,7 @@ TrainingRequest requestOf(const OracleJob &job) {
     request.ids = job.request.config.inputIds;
     request.trainable = job.request.trainable;
     request.attention = job.request.config.attention;
+    request.gradientCheckpointing = job.request.gradientCheckpointing;
     request.onModule = [&job](ModuleIndex module) {
         job.outlet.page().status().module.store(static_cast<std::int32_t>(module.value), std::memory_order_relaxed);
         job.beat();

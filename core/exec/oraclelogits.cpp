@@ -9,6 +9,7 @@
 #include "exec/oraclejob.h"
 #include "exec/oracletrace.h"
 #include "run/oraclemessages.h"
+#include "run/prompts.h"
 
 namespace tpscope {
 namespace {
@@ -63,26 +64,24 @@ using Rows = std::vector<std::vector<std::int64_t>>; // [step][row of the batch]
 // Logits of the prefill [B,T,V] and of every step after it [B,1,V]. ids: fed to the steps; chosen greedily where empty.
 std::vector<at::Tensor> logitsOf(const OracleJob &job, const ExecutionModel &model, Rows &ids) {
     const RunConfig &config = job.request.config;
-    const auto batch = static_cast<std::int64_t>(config.inputIds.size());
-    const auto prompt = static_cast<std::int64_t>(config.inputIds.front().size());
+    const PromptBatch prompts = PromptBatch::of(config.inputIds);
     KvCache cache;
-    cache.capacity = prompt + job.request.decodeSteps;
+    cache.padding = prompts.padding;
+    cache.capacity = prompts.tokens + job.request.decodeSteps;
     cache.layers.resize(static_cast<std::size_t>(model.description.dims.layers));
-    std::vector<std::int64_t> flat;
-    for (const auto &row : config.inputIds)
-        flat.insert(flat.end(), row.begin(), row.end());
     const auto kept = [](const at::Tensor &logits) {
         return logits.to(at::kFloat).clone(at::MemoryFormat::Contiguous);
     };
     const bool chooses = ids.empty();
     std::vector<at::Tensor> out{
-        kept(Inference(model, batch, prompt, false, job.clock, job.outlet.page()).run(flat, cache, true, -1))};
-    Inference step(model, batch, 1, true, job.clock, job.outlet.page());
+        kept(Inference(model, prompts.rows, prompts.tokens, false, job.clock, job.outlet.page())
+                                         .run(prompts.ids, cache, true, -1))};
+    Inference step(model, prompts.rows, 1, true, job.clock, job.outlet.page());
     for (int i = 0; i < job.request.decodeSteps; ++i) {
         if (chooses) {
             const at::Tensor best = out.back().select(1, out.back().size(1) - 1).argmax(-1).contiguous();
             const auto *first = best.const_data_ptr<std::int64_t>();
-            ids.emplace_back(first, first + batch);
+            ids.emplace_back(first, first + prompts.rows);
         }
         out.push_back(kept(step.run(ids[static_cast<std::size_t>(i)], cache, false, i)));
     }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "exec/exchange.h"
+#include "run/prompts.h"
 #include "shard/shardlayout.h"
 
 namespace tpscope {
@@ -187,15 +188,14 @@ std::string operationOf(const TracedValue &value) {
 
 std::vector<TracedValue> traceValues(const ExecutionModel &model, const std::vector<std::vector<std::int64_t>> &ids,
                                      const RunClock &clock, RankPage page) {
-    std::vector<std::int64_t> flat;
-    for (const auto &row : ids)
-        flat.insert(flat.end(), row.begin(), row.end());
+    const PromptBatch prompts = PromptBatch::of(ids);
     KvCache cache;
-    cache.capacity = static_cast<std::int64_t>(ids.front().size());
+    cache.padding = prompts.padding;
+    cache.capacity = prompts.tokens;
     cache.layers.resize(static_cast<std::size_t>(model.description.dims.layers));
     std::vector<TracedValue> values;
     std::map<std::size_t, int> numbers; // by module
-    Inference prompt(model, static_cast<std::int64_t>(ids.size()), cache.capacity, false, clock, page);
+    Inference prompt(model, prompts.rows, prompts.tokens, false, clock, page);
     prompt.observe([&](const Instruction &instruction, Execution &execution) {
         const bool operation = instruction.step == Step::Operation;
         for (const int slot : instruction.out) {
@@ -213,7 +213,7 @@ std::vector<TracedValue> traceValues(const ExecutionModel &model, const std::vec
             values.push_back(std::move(value));
         }
     });
-    prompt.run(flat, cache, true, -1);
+    prompt.run(prompts.ids, cache, true, -1);
     return values;
 }
 

@@ -20,6 +20,7 @@
 #include "exec/rankoutlet.h"
 #include "exec/ranksubject.h"
 #include "model/safetensors.h"
+#include "run/prompts.h"
 #include "run/oraclemessages.h"
 #include "run/rankrequest.h"
 
@@ -197,16 +198,13 @@ void Worker::run(const RunConfig &config) {
 }
 
 void Worker::writeLogits(const RunConfig &config, const KeptLogits &logits) const {
-    const auto batch = static_cast<std::int64_t>(config.inputIds.size());
+    const PromptBatch prompts = PromptBatch::of(config.inputIds);
+    const std::int64_t batch = prompts.rows, prompt = prompts.tokens;
     const std::int64_t width = logits.vocabulary;
     const auto rows = static_cast<std::int64_t>(logits.decode.size()) / width / batch;
-    const auto prompt = static_cast<std::int64_t>(config.inputIds.front().size());
     const Shape decoded = batch == 1 ? Shape{rows, width} : Shape{batch, rows, width};
-    std::vector<std::int64_t> ids;
-    for (const auto &row : config.inputIds)
-        ids.insert(ids.end(), row.begin(), row.end());
     const auto written = writeSafetensors(
-        config.logitsFile, {{"input_ids", DType::I64, {batch, prompt}, std::as_bytes(std::span(ids))},
+        config.logitsFile, {{"input_ids", DType::I64, {batch, prompt}, std::as_bytes(std::span(prompts.ids))},
                             {"logits", DType::F32, {batch, prompt, width}, std::as_bytes(std::span(logits.prefill))},
                             {"decode_logits", DType::F32, decoded, std::as_bytes(std::span(logits.decode))}});
     if (!written)

@@ -3,10 +3,15 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fnmatch.h>
+#include <iterator>
+#include <set>
 
+#include "exec/checkpointing.h"
 #include "exec/trainingkernels.h"
+#include "run/prompts.h"
 
 namespace tpscope {
 namespace {
@@ -20,21 +25,18 @@ bool trains(const std::string &parameter, const std::vector<std::string> &patter
     return false;
 }
 
-// As ForCausalLMLoss: token n is judged by token n + 1; the last has no label.
-at::Tensor lossOf(const at::Tensor &logits, const at::Tensor &ids) {
+// As ForCausalLMLoss: token n is judged by token n + 1; the last has no label. Neither have padding and, since nothing
+// real precedes it, the first token behind padding.
+at::Tensor lossOf(const at::Tensor &logits, const at::Tensor &ids, const std::vector<std::int64_t> &padding) {
     constexpr std::int64_t ignored = -100;
-    const at::Tensor labels = at::constant_pad_nd(ids, {0, 1}, ignored).narrow(1, 1, ids.size(1)).reshape({-1});
+    at::Tensor labels = ids;
+    if (!padding.empty())
+        labels = ids.masked_fill(at::arange(ids.size(1)).unsqueeze(0) <=
+                                     at::tensor(at::ArrayRef<std::int64_t>(padding)).unsqueeze(1),
+                                 ignored);
+    labels = at::constant_pad_nd(labels, {0, 1}, ignored).narrow(1, 1, ids.size(1)).reshape({-1});
     return at::cross_entropy_loss(logits.to(at::kFloat).view({-1, logits.size(-1)}), labels, {},
                                   at::Reduction::Mean, ignored);
-}
-
-at::Tensor idsTensor(const std::vector<std::vector<std::int64_t>> &ids) {
-    at::Tensor tensor = at::empty({static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(ids[0].size())},
-                                  at::kLong);
-    auto *to = tensor.data_ptr<std::int64_t>();
-    for (const auto &row : ids)
-        to = std::ranges::copy(row, to).out;
-    return tensor;
 }
 
 // Thrown where a forward or backward raises; says where.
@@ -42,19 +44,81 @@ struct StepFailed {
     std::string message;
 };
 
-at::Tensor forward(const ExecutionModel &model, GradientHooks &hooks, const at::Tensor &ids,
-                   const TrainingRequest &request) {
-    TrainingForward state{model, hooks, ids.size(1), {}};
-    state.slots.resize(static_cast<std::size_t>(model.list.slotCount));
-    state.slot(model.list.ids) = ids;
-    for (const Instruction &instruction : model.list.instructions) {
+void execute(std::size_t begin, std::size_t end, TrainingForward &state, const TrainingRequest &request) {
+    for (std::size_t i = begin; i < end; ++i) {
+        const Instruction &instruction = state.model.list.instructions[i];
         request.onModule(instruction.module);
         try {
             trainingKernelOf(instruction)(instruction, state);
         } catch (const std::exception &error) {
             const std::string what = error.what();
-            throw StepFailed{"the forward fails in " + model.description.tree.at(instruction.module).name + ": " +
+            throw StepFailed{"the forward fails in " + state.model.description.tree.at(instruction.module).name + ": " +
                              what.substr(0, what.find('\n'))};
+        }
+    }
+}
+
+// Instructions [begin, end) of one decoder layer: what they read from before them and what is read after them.
+struct LayerPart {
+    std::size_t begin, end;
+    std::vector<int> in, out; // slots
+};
+
+LayerPart layerFrom(std::size_t begin, const InstructionList &list) {
+    const std::vector<Instruction> &all = list.instructions;
+    LayerPart part{begin, begin, {}, {}};
+    while (part.end < all.size() && all[part.end].layer == all[begin].layer)
+        ++part.end;
+    std::set<int> written, read;
+    for (std::size_t i = begin; i < part.end; ++i) {
+        for (const int slot : all[i].in)
+            if (slot != Instruction::none && !written.contains(slot))
+                read.insert(slot);
+        written.insert(all[i].out.begin(), all[i].out.end());
+    }
+    std::set<int> wanted{list.logits};
+    for (std::size_t i = part.end; i < all.size(); ++i)
+        wanted.insert(all[i].in.begin(), all[i].in.end());
+    part.in.assign(read.begin(), read.end());
+    std::ranges::set_intersection(written, wanted, std::back_inserter(part.out));
+    return part;
+}
+
+void checkpointLayer(const LayerPart &part, TrainingForward &state, const TrainingRequest &request) {
+    const auto run = [part, &model = state.model, &hooks = state.hooks, tokens = state.tokens, padding = state.padding,
+                      &request](const std::vector<at::Tensor> &inputs) {
+        TrainingForward again{model, hooks, tokens, padding, {}};
+        again.slots.resize(static_cast<std::size_t>(model.list.slotCount));
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+            again.slot(part.in[i]) = inputs[i];
+        execute(part.begin, part.end, again, request);
+        std::vector<at::Tensor> out;
+        for (const int slot : part.out)
+            out.push_back(again.slot(slot));
+        return out;
+    };
+    std::vector<at::Tensor> inputs;
+    for (const int slot : part.in)
+        inputs.push_back(state.slot(slot));
+    const std::vector<at::Tensor> outputs = checkpointed(run, inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        state.slot(part.out[i]) = outputs[i];
+}
+
+at::Tensor forward(const ExecutionModel &model, GradientHooks &hooks, const at::Tensor &ids,
+                   const std::vector<std::int64_t> &padding, const TrainingRequest &request) {
+    TrainingForward state{model, hooks, ids.size(1), padding, {}};
+    state.slots.resize(static_cast<std::size_t>(model.list.slotCount));
+    state.slot(model.list.ids) = ids;
+    const std::vector<Instruction> &all = model.list.instructions;
+    for (std::size_t i = 0; i < all.size();) {
+        if (request.gradientCheckpointing && all[i].layer >= 0) {
+            const LayerPart part = layerFrom(i, model.list);
+            checkpointLayer(part, state, request);
+            i = part.end;
+        } else {
+            execute(i, i + 1, state, request);
+            ++i;
         }
     }
     return state.slot(model.list.logits);
@@ -100,9 +164,10 @@ std::vector<std::string> summedByDTensor(const ModelDescription &model, const Re
 TrainingResult steps(const ExecutionModel &model, GradientHooks &hooks, const TrainingRequest &request) {
     TrainingResult result;
     result.hooks.afterLoad = hooks.registered();
-    const at::Tensor ids = idsTensor(request.ids);
+    const PromptBatch prompts = PromptBatch::of(request.ids);
+    const at::Tensor ids = at::tensor(at::ArrayRef<std::int64_t>(prompts.ids)).view({prompts.rows, prompts.tokens});
     for (int step = 0; step < request.microSteps; ++step) {
-        const at::Tensor loss = lossOf(forward(model, hooks, ids, request), ids);
+        const at::Tensor loss = lossOf(forward(model, hooks, ids, prompts.padding, request), ids, prompts.padding);
         if (step == 0)
             result.hooks.afterFirstForward = hooks.registered();
         backward(loss);

@@ -16,11 +16,12 @@
 namespace tpscope {
 
 struct TrainingRequest {
-    std::vector<std::vector<std::int64_t>> ids; // equal lengths; also the labels, shifted by one
+    std::vector<std::vector<std::int64_t>> ids; // prompts, padded on the left; also the labels, shifted by one
     int microSteps = 1;                         // backwards accumulated into the gradients before they are looked at
     std::vector<std::string> trainable;         // patterns of parameters ("*" any text) that train; empty: all
     HookMode hooks = HookMode::PostAccumulateGrad;
     std::string attention;                      // "" the model's default
+    bool gradientCheckpointing = false;         // each layer is computed again in the backward
     std::function<void(ModuleIndex)> onModule = [](ModuleIndex) {}; // before each instruction of a forward
 };
 

@@ -152,7 +152,7 @@ void sliceTokens(const Instruction &instruction, TrainingForward &forward) {
     set(instruction, forward, forward.input(instruction, 0));
 }
 
-// Prompts are equally long and not padded: the attention masks what lies ahead.
+// The attention masks what lies ahead, and padding.
 void causalMask(const Instruction &instruction, TrainingForward &forward) { set(instruction, forward, {}); }
 
 // Training keeps no cache.
@@ -165,7 +165,10 @@ void ropeTable(const Instruction &instruction, TrainingForward &forward) {
     const RopeFrequencies &rope = *forward.constants(instruction).rope;
     const at::ScalarType type = forward.input(instruction, 0).scalar_type();
     const at::Tensor inverse = at::tensor(at::ArrayRef<float>(rope.inverse));
-    const at::Tensor angles = at::arange(forward.tokens, at::kFloat).view({1, -1, 1}) * inverse;
+    at::Tensor positions = at::arange(forward.tokens).view({1, -1, 1});
+    if (!forward.padding.empty())
+        positions = (positions - at::tensor(at::ArrayRef<std::int64_t>(forward.padding)).view({-1, 1, 1})).clamp_min(0);
+    const at::Tensor angles = positions.to(at::kFloat) * inverse;
     const at::Tensor both = at::cat({angles, angles}, -1);
     forward.slot(instruction.out[0]) = (both.cos() * rope.attentionScaling).to(type);
     forward.slot(instruction.out[1]) = (both.sin() * rope.attentionScaling).to(type);
@@ -193,17 +196,14 @@ at::Tensor repeatHeads(const at::Tensor &heads, std::int64_t times) {
 
 void attend(const Instruction &instruction, TrainingForward &forward) {
     const ModuleConstants &self = forward.constants(instruction);
-    const at::Tensor &q = forward.input(instruction, 0);
     const at::Tensor &keys = forward.input(instruction, 1);
     const at::Tensor &values = forward.input(instruction, 2);
     const bool windowed = self.window > 0 && forward.tokens >= self.window;
     const HeadPairing pairing =
-        pairHeads(q.size(1), keys.size(1), values.size(1), self.groups, windowed, forward.model.attention);
-    const at::Tensor query = at::arange(forward.tokens).unsqueeze(1);
-    const at::Tensor key = at::arange(forward.tokens).unsqueeze(0);
-    at::Tensor hidden = key > query;
-    if (windowed)
-        hidden = hidden.logical_or(key <= query - self.window);
+        pairHeads(forward.input(instruction, 0).size(1), keys.size(1), values.size(1), self.groups,
+                  windowed || !forward.padding.empty(), forward.model.attention);
+    const at::Tensor q = pairedQueries(forward.input(instruction, 0), pairing);
+    const at::Tensor hidden = hiddenKeys(0, forward.tokens, windowed ? self.window : 0, forward.padding);
     if (const at::Tensor *sinks = forward.parameter(instruction, 0))
         return set(instruction, forward,
                    attendWithSinks(q, repeatHeads(keys, pairing.queriesPerKey),

@@ -12,6 +12,7 @@ struct TrainingForward {
     const ExecutionModel &model;
     GradientHooks &hooks;
     std::int64_t tokens;
+    std::vector<std::int64_t> padding; // [batch] positions in front of each prompt; empty: none has any
     std::vector<at::Tensor> slots;
 
     at::Tensor &slot(int index) { return slots[static_cast<std::size_t>(index)]; }

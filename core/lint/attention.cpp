@@ -176,7 +176,8 @@ Value FlowRun::attend(const Operation &operation, std::string_view label, const 
     const Module &self = m_index.module(frame.self);
     const std::int64_t groups = std::max<std::int64_t>(1, self.integer("num_key_value_groups", 1));
     const std::int64_t window = self.integer("sliding_window");
-    const bool explicitMask = in.size() > 3 && in[3].slidingMask && window > 0 && m_options.promptTokens >= window;
+    const bool slidingMask = in.size() > 3 && in[3].slidingMask && window > 0 && m_options.promptTokens >= window;
+    const bool explicitMask = slidingMask || m_options.paddedPrompts;
     const bool byCounts = m_options.attention != "eager" && groups > 1 && !explicitMask;
 
     std::vector<FlowSide> sides;

@@ -83,6 +83,7 @@ struct FlowOptions {
     bool stopAtError = false; // the verdict is enough
     std::string attention = "sdpa";
     std::int64_t promptTokens = 12;
+    bool paddedPrompts = false;
     ParameterSync sync = ParameterSync::Exact; // BeforeInputGradient: module-backward hooks
     const std::vector<bool> *trainable = nullptr; // by FlowIndex parameter id; nullptr: all
 };

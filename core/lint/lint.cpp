@@ -61,6 +61,7 @@ public:
         FlowOptions &inference = context.inference;
         inference.attention = context.attention();
         inference.promptTokens = context.options.promptTokens;
+        inference.paddedPrompts = context.options.paddedPrompts;
         context.training = inference;
         context.training.gradients = true;
         context.training.everyLayer = true;

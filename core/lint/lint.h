@@ -41,6 +41,7 @@ struct LintOptions {
     int microSteps = 1;
     std::string attention;          // "" the model's default; "eager", "sdpa"
     std::int64_t promptTokens = 12; // decides which masks are built
+    bool paddedPrompts = false;     // of a batch, on the left: a mask is built whatever their length
     std::string hooks = "post-accumulate-grad";
     std::vector<std::string> trainable; // patterns; empty: everything
     Upstream upstream;

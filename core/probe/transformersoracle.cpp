@@ -5,6 +5,7 @@
 
 #include "probe/probesession.h"
 #include "run/oraclemessages.h"
+#include "run/prompts.h"
 
 namespace tpscope {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "run/launcher.h"
 #include "run/predictedgraphs.h"
+#include "run/prompts.h"
 #include "run/rankchannel.h"
 #include "run/rankrequest.h"
 
@@ -16,22 +17,6 @@ namespace tpscope {
 namespace {
 
 using nlohmann::json;
-
-Result<void> checkPrompts(const RunConfig &config, std::int64_t vocabulary) {
-    if (config.inputIds.empty() || config.inputIds.front().empty())
-        return fail(ErrorCode::Usage, "a run needs a prompt of at least one token id");
-    for (const auto &prompt : config.inputIds) {
-        if (prompt.size() != config.inputIds.front().size())
-            return fail(ErrorCode::Usage, "the prompts of a batch must be equally long, found " +
-                                              std::to_string(config.inputIds.front().size()) + " and " +
-                                              std::to_string(prompt.size()) + " ids");
-        for (const std::int64_t id : prompt)
-            if (id < 0 || id >= vocabulary)
-                return fail(ErrorCode::Usage, "token id " + std::to_string(id) + " is outside the vocabulary of " +
-                                                  std::to_string(vocabulary));
-    }
-    return {};
-}
 
 // Keeps what the ranks say and passes on what a caller wants to see at once.
 class Collector : public RankListener {

@@ -19,7 +19,7 @@ public:
         : m_program(std::move(program)), m_stall(stall) {}
 
     // Errors, besides those of launchRanks(): Unsupported (no description of the model's flow), Usage (no prompt,
-    // prompts of unequal length, ids outside the vocabulary).
+    // no or empty prompts, ids outside the vocabulary).
     Result<RunTrace> run(const RunInput &input, EventSink &sink, std::stop_token stop) override;
 
 private:

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "run/oracle.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "run/launcher.h"
 #include "run/oraclemessages.h"
+#include "run/prompts.h"
 #include "run/rankrequest.h"
 
 namespace tpscope {
-
-Result<void> checkPrompts(const RunConfig &config, std::int64_t vocabulary) {
-    if (config.inputIds.empty() || config.inputIds.front().empty())
-        return fail(ErrorCode::Usage, "a comparison needs a prompt of at least one token id");
-    for (const auto &prompt : config.inputIds)
-        for (const std::int64_t id : prompt)
-            if (prompt.size() != config.inputIds.front().size() || id < 0 || (vocabulary > 0 && id >= vocabulary))
-                return fail(ErrorCode::Usage, "prompts must be equally long, of ids below " +
-                                                  std::to_string(vocabulary));
-    return {};
-}
 
 double oracleTolerance(DType dtype) {
     switch (dtype) {

@@ -22,7 +22,7 @@ struct OracleRequest {
     int decodeSteps = 4;    // fed with the ids one rank chooses, so that both sides see the same tokens
     int microSteps = 1;     // backwards accumulated before the gradients are looked at
     std::vector<std::string> trainable; // patterns of parameters; empty: all
-    bool gradientCheckpointing = false; // layers are computed again in the backward; transformers only
+    bool gradientCheckpointing = false; // layers are computed again in the backward
     std::string python;                 // transformers: what --python names; empty: the Python that is found
 };
 
@@ -83,8 +83,6 @@ nlohmann::json toJson(const OracleReport &report, const OracleRequest &request);
 // The JSON of `tpscope gradcheck`: of the gradients alone.
 nlohmann::json gradientsToJson(const OracleReport &report, const OracleRequest &request);
 
-// Errors: Usage: none, empty or unequal prompts, ids outside the vocabulary (0: unknown).
-Result<void> checkPrompts(const RunConfig &config, std::int64_t vocabulary);
 
 // Runs config.tp processes of this program that meet through Gloo; rank 0 also computes the reference on its own. What
 // comes back is measured. A forward or backward that raises is a report, no error. Blocking.

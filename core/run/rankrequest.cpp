@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "run/rankrequest.h"
 
+#include "run/prompts.h"
+
 #include <array>
 
 namespace tpscope {
@@ -65,11 +67,8 @@ RunConfig read(const json &object) {
     config.logitsFile = get<std::string>(object, "logits_file", "a text");
     config.upstream = valueOr(Upstream::parse(get<std::string>(object, "upstream", "a text")), "upstream");
     config.eventsWanted = get<bool>(object, "events", "true or false");
-    if (config.inputIds.empty() || config.inputIds.front().empty())
-        throw BadKey{"input_ids", "at least one prompt of at least one token"};
-    for (const auto &prompt : config.inputIds)
-        if (prompt.size() != config.inputIds.front().size())
-            throw BadKey{"input_ids", "prompts of equal length"};
+    if (!checkPrompts(config, 0))
+        throw BadKey{"input_ids", "prompts of at least one token id each"};
     return config;
 }
 

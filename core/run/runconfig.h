@@ -38,7 +38,7 @@ struct RunConfig {
     HookMode hooks = HookMode::PostAccumulateGrad;
     Backend backend = Backend::Gloo;
     Collectives collectives = Collectives::Gloo;
-    std::vector<std::vector<std::int64_t>> inputIds; // batch of equal-length prompts
+    std::vector<std::vector<std::int64_t>> inputIds; // a batch of prompts; shorter ones are padded on the left
     int newTokens = 16;
     int warmupTokens = 2;       // decode steps left out of the statistics, on top of newTokens
     int repeat = 1;             // whole decodes

@@ -2,6 +2,7 @@
 #include "run/simulatedrunner.h"
 
 #include "run/predictedgraphs.h"
+#include "run/prompts.h"
 #include "run/simulatedtrace.h"
 #include "run/simulation.h"
 
@@ -12,12 +13,10 @@ namespace {
 Result<std::pair<int, int>> promptShape(const RunConfig &config) {
     if (config.inputIds.empty())
         return std::pair{1, CaptureOptions{}.prefillTokens};
-    const std::size_t tokens = config.inputIds.front().size();
-    for (const auto &row : config.inputIds)
-        if (row.size() != tokens || tokens == 0)
-            return fail(ErrorCode::Usage, "the prompts of a batch must have one length of at least 1 token; found " +
-                                              std::to_string(tokens) + " and " + std::to_string(row.size()));
-    return std::pair{static_cast<int>(config.inputIds.size()), static_cast<int>(tokens)};
+    if (const auto checked = checkPrompts(config, 0); !checked)
+        return tl::unexpected(checked.error());
+    const PromptBatch batch = PromptBatch::of(config.inputIds);
+    return std::pair{static_cast<int>(batch.rows), static_cast<int>(batch.tokens)};
 }
 
 Result<std::optional<GraphCapture>> captureFor(const RunInput &input, const HardwareProfile &profile) {

@@ -10,7 +10,7 @@ namespace tpscope {
 // what its profile was made from and what is extrapolated.
 class SimulatedRunner : public DecodeRunner {
 public:
-    // Errors: NotFound and BadInput (profile), Usage (prompts of unequal length), Unsupported (flow not described),
+    // Errors: NotFound and BadInput (profile), Usage (no or empty prompts), Unsupported (flow not described),
     // CannotRun (shapes that do not meet), Cancelled.
     Result<RunTrace> run(const RunInput &input, EventSink &sink, std::stop_token stop) override;
 };

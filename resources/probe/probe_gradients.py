@@ -9,6 +9,7 @@ import re
 import torch
 import torch.distributed as dist
 
+from probe_batch import Batch
 from probe_compare import (
     differing_dim,
     finite,
@@ -56,9 +57,11 @@ def prepare(model, request):
 
 def backward(model, request):
     """One micro-step; the loss."""
-    ids = torch.tensor(request["input_ids"])
+    batch = Batch(request["input_ids"])
     torch.manual_seed(request["seed"])  # what training draws at random (jitter of routers) is alike
-    loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+    loss = model(
+        input_ids=batch.ids, labels=batch.labels(), use_cache=False, **batch.inputs()
+    ).loss
     loss.backward()
     return loss.item()
 

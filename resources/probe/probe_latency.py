@@ -11,6 +11,7 @@ from torch._dynamo.utils import counters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import probe_graphs
+from probe_batch import Batch
 from probe_model import cache_argument, static_cache
 
 
@@ -21,26 +22,22 @@ class Generator:
     def __init__(self, model, step, request):
         self.model = model
         self.step = step
-        self.ids = torch.tensor(request["input_ids"])
+        self.batch = Batch(request["input_ids"])
         self.steps = request["new_tokens"] - 1 + request["warmup_tokens"]
         self.name = cache_argument(model)
-        length = self.ids.shape[1] + self.steps
+        length = self.batch.length + self.steps
         counting = probe_graphs.counted_while_timing(request)
         self.cache = static_cache(model, request["graph_cache"] if counting else length)
 
     def prefill(self):
         self.cache.reset()
-        logits = self.model(input_ids=self.ids, use_cache=True, **{self.name: self.cache}).logits
+        given = self.batch.inputs() | {self.name: self.cache}
+        logits = self.model(input_ids=self.batch.ids, use_cache=True, **given).logits
         return logits, logits[:, -1].argmax(-1)
 
     def decode(self, token, index):
-        position = torch.full((self.ids.shape[0], 1), self.ids.shape[1] + index)
-        logits = self.step(
-            input_ids=token[:, None],
-            position_ids=position,
-            use_cache=True,
-            **{self.name: self.cache},
-        ).logits
+        given = self.batch.step_inputs(index) | {self.name: self.cache}
+        logits = self.step(input_ids=token[:, None], use_cache=True, **given).logits
         return logits, logits[:, -1].argmax(-1)
 
     def run(self, keep_logits=False, after_step=None):

@@ -7,6 +7,7 @@ import math
 
 import torch
 
+from probe_batch import Batch
 from probe_compare import (
     differing_dim,
     finite,
@@ -28,14 +29,14 @@ class Prompt:
 
     def __init__(self, model, request):
         self.model = model
-        self.ids = torch.tensor(request["input_ids"])
+        self.batch = Batch(request["input_ids"])
         self.steps = request["oracle"]["decode_steps"]
         self.name = cache_argument(model)
 
     def prefill(self, use_cache):
         # Families without a cache argument of that name (state-space models) are run without steps.
         kwargs = {"use_cache": use_cache} if self.takes("use_cache") else {}
-        return self.model(input_ids=self.ids, **kwargs)
+        return self.model(input_ids=self.batch.ids, **kwargs, **self.batch.inputs())
 
     def takes(self, name):
         parameters = inspect.signature(self.model.forward).parameters
@@ -57,14 +58,15 @@ class Prompt:
         fed: those ids instead of the greedy ones."""
         steps = self.steps if fed is None else len(fed)
         output = self.prefill(use_cache=steps > 0)
-        logits, ids = [output.logits.float()], []
+        logits, ids = [self.batch.real(output.logits.float())], []
         for step in range(steps):
             name, cache = self.cache_of(output)
             if cache is None:
                 break
             token = logits[-1][:, -1].argmax(-1) if fed is None else torch.tensor(fed[step])
             ids.append(token.tolist())
-            output = self.model(input_ids=token[:, None], use_cache=True, **{name: cache})
+            given = self.batch.step_inputs(step) if self.batch.padded else {}
+            output = self.model(input_ids=token[:, None], use_cache=True, **given, **{name: cache})
             logits.append(output.logits.float())
         return logits, ids
 

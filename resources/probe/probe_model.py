@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 import transformers
 
+from probe_batch import Batch
 from probe_error import ProbeError
 
 STYLE = "replicated_with_grad_allreduce"
@@ -373,7 +374,8 @@ def first_forward(model, request):
     """One eager forward without gradients: the verdict forward-error is decided here."""
     try:
         with torch.no_grad():
-            model(input_ids=torch.tensor(request["input_ids"]), use_cache=False)
+            batch = Batch(request["input_ids"])
+            model(input_ids=batch.ids, use_cache=False, **batch.inputs())
     except Exception as error:
         raise ProbeError("forward-error", str(error)) from error
 

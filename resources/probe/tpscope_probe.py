@@ -24,7 +24,7 @@ Request: a JSON object. A key with a default, given in brackets, may be left out
   compile_backend   ["inductor"]
   attention         [null] null: the model's default; else sdpa, eager, ...
   dtype             ["float32"]
-  input_ids         [[1..8]] rows of equal length, batch >= 1
+  input_ids         [[1..8]] rows, none empty; shorter ones are padded on the left
   new_tokens        [16] tokens whose ids are returned, the one from the prefill included
   warmup_tokens     [2] decode steps on top: a generation makes new_tokens - 1 + warmup_tokens
                     steps, of which the first warmup_tokens are not to be counted
@@ -179,10 +179,8 @@ def read_request(path):
     rows = request["input_ids"]
     if rows is None and request["oracle"]:
         return request  # ids of the model's vocabulary
-    if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
-        raise ProbeError(
-            "request", f"{path}: input_ids needs one or more rows of the same length, none empty"
-        )
+    if not rows or not all(rows):
+        raise ProbeError("request", f"{path}: input_ids needs one or more rows, none empty")
     return request
 
 
