@@ -5,53 +5,112 @@
 
 #include "base/resources.h"
 #include "base/text.h"
+#include "plan/catalogue.h"
 #include "plan/planrules.h"
-#include "plan/resolvedplan.h"
 
 namespace tpscope {
 namespace {
 
 namespace fs = std::filesystem;
 
+std::string joined(const std::string &prefix, const std::string &key) {
+    return prefix.empty() ? key : prefix + "." + key;
+}
+
 struct CatalogueReader {
     const YamlTree &tree;
     const std::string &fileName;
-    BuiltinPlan plan;
+    CatalogueEntry entry{};
+    std::vector<PlanRule> subModelEpRules{}; // full names
+    YamlIndex subModelEpPlan = 0;
 
     tl::unexpected<Error> failAt(YamlIndex index, std::string message) const {
         const SourceSpan &span = tree.nodes[index].span;
         return fail(ErrorCode::BadInput, std::move(message), Location{fileName, span.line, span.column});
     }
+    tl::unexpected<Error> failAt(const YamlPair &pair, const std::string &expected) const {
+        return failAt(pair.value, tree.printable(pair.key) + ": expected " + expected + ", found " +
+                                      describeKind(tree, pair.value));
+    }
+    bool isMapping(const YamlPair &pair) const { return tree.resolved(pair.value).kind == YamlNode::Kind::Mapping; }
 
     Result<void> read(const YamlPair &pair) {
         const std::string key = tree.printable(pair.key);
-        const std::pair<std::string_view, std::string *> texts[] = {
-            {"model_type", &plan.modelType}, {"upstream", &plan.source}, {"base_model_prefix", &plan.baseModelPrefix}};
+        BuiltinPlan &plan = entry.plan;
+        const std::pair<std::string_view, std::string *> texts[] = {{"model_type", &plan.modelType},
+                                                                    {"upstream", &plan.source},
+                                                                    {"class", &entry.modelClass},
+                                                                    {"base_model_prefix", &plan.baseModelPrefix}};
         const std::pair<std::string_view, std::vector<PlanRule> *> plans[] = {
             {"class_tp_plan", &plan.classRules},
+            {"sub_model_tp_plan", &plan.classRules},
             {"base_model_tp_plan", &plan.configRules},
-            {"base_model_ep_plan", &plan.configEpRules}};
-        for (const auto &[name, target] : texts) {
-            if (key != name)
-                continue;
-            if (!tree.isText(pair.value))
-                return failAt(pair.value, key + ": expected a text, found " + describeKind(tree, pair.value));
-            *target = tree.resolved(pair.value).value;
-            return {};
-        }
-        for (const auto &[name, target] : plans) {
-            if (key != name)
-                continue;
-            if (tree.resolved(pair.value).kind != YamlNode::Kind::Mapping)
-                return failAt(pair.value, key + ": expected a mapping, found " + describeKind(tree, pair.value));
-            const RuleOrigin origin = target == &plan.classRules ? RuleOrigin::ClassRule : RuleOrigin::ConfigPlan;
-            *target = readRules(tree, tree.resolvedIndex(pair.value), origin);
-            // Places in the catalogue are no places in the user's plan.
-            for (PlanRule &rule : *target)
-                rule.keySpan = rule.styleSpan = {};
-            return {};
-        }
+            {"base_model_ep_plan", &plan.configEpRules},
+            {"sub_model_ep_plan", &subModelEpRules}};
+        for (const auto &[name, target] : texts)
+            if (key == name)
+                return readText(pair, *target);
+        for (const auto &[name, target] : plans)
+            if (key == name)
+                return readPlan(pair, *target, target == &plan.classRules ? RuleOrigin::ClassRule : RuleOrigin::ConfigPlan);
+        if (key == "default_embedding")
+            return readFlag(pair, entry.defaultEmbedding);
+        if (key == "sub_models")
+            return readSubModels(pair);
         return failAt(pair.key, "unknown key \"" + shortened(key) + "\" in a built-in plan");
+    }
+
+    Result<void> readText(const YamlPair &pair, std::string &target) const {
+        if (!tree.isText(pair.value))
+            return failAt(pair, "a text");
+        target = tree.resolved(pair.value).value;
+        return {};
+    }
+
+    Result<void> readFlag(const YamlPair &pair, bool &target) const {
+        const std::string value = tree.printable(pair.value);
+        if (value != "true" && value != "false")
+            return failAt(pair, "true or false");
+        target = value == "true";
+        return {};
+    }
+
+    Result<void> readPlan(const YamlPair &pair, std::vector<PlanRule> &target, RuleOrigin origin) {
+        if (!isMapping(pair))
+            return failAt(pair, "a mapping");
+        if (&target == &subModelEpRules)
+            subModelEpPlan = pair.key;
+        for (PlanRule &rule : readRules(tree, tree.resolvedIndex(pair.value), origin)) {
+            // Places in the catalogue are no places in the user's plan.
+            rule.keySpan = rule.styleSpan = {};
+            target.push_back(std::move(rule));
+        }
+        return {};
+    }
+
+    Result<void> readSubModels(const YamlPair &pair) {
+        if (!isMapping(pair))
+            return failAt(pair, "a mapping");
+        for (const YamlPair &sub : tree.pairs(tree.resolvedIndex(pair.value))) {
+            std::string kind;
+            if (const auto read = readText(sub, kind); !read)
+                return read;
+            entry.subModels.emplace_back(tree.printable(sub.key), std::move(kind));
+        }
+        return {};
+    }
+
+    // The config's ep rules are the only place for those of sub-models: the prefix is put back when they are applied.
+    Result<void> addSubModelEpRules() {
+        const std::string prefix = joined(entry.plan.baseModelPrefix, "");
+        for (PlanRule &rule : subModelEpRules) {
+            if (!rule.key.starts_with(prefix))
+                return failAt(subModelEpPlan, "sub_model_ep_plan: \"" + shortened(rule.key) +
+                                                  "\" does not stand below the base model");
+            rule.key.erase(0, prefix.size());
+            entry.plan.configEpRules.push_back(std::move(rule));
+        }
+        return {};
     }
 };
 
@@ -64,36 +123,64 @@ bool isFileName(const std::string &modelType) {
 
 } // namespace
 
-Result<BuiltinPlan> parseBuiltinPlan(const std::string &text, const std::string &fileName) {
+Result<CatalogueEntry> parseCatalogueEntry(const std::string &text, const std::string &fileName) {
     const auto tree = readYaml(text, fileName);
     if (!tree)
         return tl::unexpected(tree.error());
-    CatalogueReader reader{*tree, fileName, {}};
+    CatalogueReader reader{*tree, fileName};
     if (tree->resolved(tree->root).kind != YamlNode::Kind::Mapping)
         return reader.failAt(tree->root, "expected a mapping, found " + describeKind(*tree, tree->root));
     for (const YamlPair &pair : tree->pairs(tree->resolvedIndex(tree->root)))
         if (const auto read = reader.read(pair); !read)
             return tl::unexpected(read.error());
-    if (reader.plan.modelType.empty() || reader.plan.source.empty())
+    if (reader.entry.plan.modelType.empty() || reader.entry.plan.source.empty())
         return reader.failAt(tree->root, "a built-in plan names its model_type and its upstream version");
-    return std::move(reader.plan);
+    if (const auto added = reader.addSubModelEpRules(); !added)
+        return tl::unexpected(added.error());
+    return std::move(reader.entry);
 }
 
-Result<BuiltinPlan> loadBuiltinPlan(const std::string &modelType) {
+Result<CatalogueEntry> loadCatalogueEntry(const std::string &modelType) {
     const fs::path path = plansDir() / (modelType + ".yaml");
     std::error_code ec;
     if (!isFileName(modelType) || !fs::is_regular_file(path, ec)) {
-        std::string message = "no built-in plan for model type \"" + shortened(modelType) + "\"; there are: ";
-        for (std::string separator; const std::string &name : builtinPlanNames()) {
-            message += separator + name;
-            separator = ", ";
-        }
+        const std::vector<std::string> near = nearestFew(modelType, builtinPlanNames(), 5);
+        std::string message = "no built-in plan for model type \"" + shortened(modelType) + "\"";
+        for (std::size_t i = 0; i < near.size(); ++i)
+            message += (i == 0 ? "; near it are: " : ", ") + near[i];
         return fail(ErrorCode::NotFound, message);
     }
     const auto text = readFile(path);
     if (!text)
         return tl::unexpected(text.error());
-    return parseBuiltinPlan(*text, path.string());
+    return parseCatalogueEntry(*text, path.string());
+}
+
+Result<BuiltinPlan> parseBuiltinPlan(const std::string &text, const std::string &fileName) {
+    return parseCatalogueEntry(text, fileName).map([](CatalogueEntry &&entry) { return std::move(entry.plan); });
+}
+
+Result<BuiltinPlan> loadBuiltinPlan(const std::string &modelType) {
+    return loadCatalogueEntry(modelType).map([](CatalogueEntry &&entry) { return std::move(entry.plan); });
+}
+
+StyleByKey appliedTpRules(const CatalogueEntry &entry) {
+    const BuiltinPlan &plan = entry.plan;
+    StyleByKey rules;
+    if (!plan.configRules.empty() && entry.defaultEmbedding)
+        rules[joined(plan.baseModelPrefix, "embed_tokens")] = "embedding_rowwise";
+    for (const PlanRule &rule : plan.classRules)
+        rules[rule.key] = rule.style;
+    for (const PlanRule &rule : plan.configRules)
+        rules[joined(plan.baseModelPrefix, rule.key)] = rule.style;
+    return rules;
+}
+
+StyleByKey appliedEpRules(const CatalogueEntry &entry) {
+    StyleByKey rules;
+    for (const PlanRule &rule : entry.plan.configEpRules)
+        rules[joined(entry.plan.baseModelPrefix, rule.key)] = rule.style;
+    return rules;
 }
 
 std::vector<std::string> builtinPlanNames() {

@@ -32,7 +32,7 @@ std::vector<std::string> commandLine(const ProbeLaunch &launch, const ProbePaths
              {std::string("-m"), std::string("torch.distributed.run"), std::string("--standalone"),
               std::string("--local-addr=127.0.0.1"), "--nproc-per-node=" + std::to_string(tp)})
             words.push_back(word);
-    words.push_back((resourceDir() / "probe" / "tpscope_probe.py").string());
+    words.push_back((resourceDir() / "probe" / launch.script).string());
     words.push_back("--request=" + paths.request().string());
     return words;
 }

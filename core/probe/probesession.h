@@ -30,6 +30,7 @@ struct ProbeLaunch {
     int torchrunRanks = 1; // 1: the script alone, which may fork ranks of its own
     int threads = 1;       // of a rank
     ProbePython python;
+    std::string script = "tpscope_probe.py"; // in resources/probe; takes --request
 };
 
 // Until when somebody waits.
