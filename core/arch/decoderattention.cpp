@@ -22,21 +22,43 @@ void toHeads(Body &body, const std::string &name, Var current, const std::string
     body.push_back(op(OpKind::Transpose, {current}, {name + "_heads"}, "transpose(1, 2)"));
 }
 
+// clamp_ of q, k and v; gives the variable they are in now.
+Var clipped(Body &body, const Var &in, bool clips) {
+    if (!clips)
+        return in;
+    Operation clamp;
+    clamp.kind = OpKind::Clamp;
+    clamp.in = {in};
+    clamp.out = {in + "_clipped"};
+    clamp.attributes = {{"in_place", true}};
+    body.push_back(op(std::move(clamp), "clamp_"));
+    return in + "_clipped";
+}
+
 // q, k and v each by a projection of its own.
-void projectSeparately(Body &body, QkNorm qkNorm) {
+void projectSeparately(Body &body, QkNorm qkNorm, bool clips) {
     const auto normOf = [](const std::string &name) { return name == "v_proj" ? "" : name == "q_proj" ? "q_norm" : "k_norm"; };
     for (const std::string name : {"q_proj", "k_proj", "v_proj"}) {
         Var current = name + "_out";
         body.push_back(callModule(name, {"hidden_states"}, {current}));
         if (const std::string whole = qkNorm == QkNorm::Projection ? normOf(name) : ""; !whole.empty())
             norm(body, whole, current);
-        if (qkNorm != QkNorm::Projection)
+        if (qkNorm == QkNorm::AfterViews)
+            body.push_back(op(OpKind::ViewHeads, {current}, {name + "_view"}, name + "(x).view"));
+        else if (qkNorm != QkNorm::Projection)
             toHeads(body, name, current, qkNorm == QkNorm::PerHead ? normOf(name) : "");
     }
     if (qkNorm == QkNorm::Projection) {
-        toHeads(body, "q_proj", "q_norm_out", "");
-        toHeads(body, "k_proj", "k_norm_out", "");
-        toHeads(body, "v_proj", "v_proj_out", "");
+        toHeads(body, "q_proj", clipped(body, "q_norm_out", clips), "");
+        toHeads(body, "k_proj", clipped(body, "k_norm_out", clips), "");
+        toHeads(body, "v_proj", clipped(body, "v_proj_out", clips), "");
+    }
+    if (qkNorm == QkNorm::AfterViews) {
+        Var views[] = {"q_proj_view", "k_proj_view", "v_proj_view"};
+        norm(body, "q_norm", views[0]);
+        norm(body, "k_norm", views[1]);
+        for (int i = 0; i < 3; ++i)
+            body.push_back(op(OpKind::Transpose, {views[i]}, {std::string(1, "qkv"[i]) + "_proj_heads"}, "transpose(1, 2)"));
     }
 }
 
@@ -71,17 +93,19 @@ ForwardProgram attentionProgram(const Builder &b, const DecoderFacts &facts) {
     if (facts.packed)
         projectTogether(body, b.model.dims);
     else
-        projectSeparately(body, facts.qkNorm);
+        projectSeparately(body, facts.qkNorm, facts.clip > 0.0);
     Var queries = "q_proj_heads", keys = "k_proj_heads";
     if (facts.qkNorm == QkNorm::AfterTranspose) {
         norm(body, "q_norm", queries);
         norm(body, "k_norm", keys);
     }
-    body.push_back(op(OpKind::Rope, {queries, keys, "cos", "sin"}, {"q", "k"}, "apply_rotary_pos_emb"));
+    rotate(body, facts, queries, keys, b.model.dims.headDim);
+    if (facts.positionScale)
+        body.push_back(op(OpKind::PositionScale, {"q"}, {"q_scaled"}, "* get_llama_4_attn_scale(position_ids)"));
     body.push_back(cacheUpdate("k", "v_proj_heads", {"keys", "values"}, "past_key_values.update"));
     Operation attend;
-    attend.kind = OpKind::Attend;
-    attend.in = {"q", "keys", "values", "attention_mask"};
+    attend.kind = facts.attentionSoftcap > 0.0 ? OpKind::CappedAttend : OpKind::Attend;
+    attend.in = {facts.positionScale ? "q_scaled" : "q", "keys", "values", "attention_mask"};
     attend.out = {"attended"};
     if (facts.sinks)
         attend.parameters = {"sinks"};
@@ -111,6 +135,30 @@ void addProjections(Builder &b, ModuleIndex attention, const DecoderFacts &facts
 
 } // namespace
 
+void rotate(Body &body, const DecoderFacts &facts, const Var &queries, const Var &keys, std::int64_t headDim) {
+    const bool part = facts.rotary > 0 && facts.rotary < headDim;
+    Operation rope;
+    rope.kind = OpKind::Rope;
+    rope.in = {queries, keys, "cos", "sin"};
+    rope.out = {"q", "k"};
+    rope.onlyIf = facts.ropeIf;
+    if (facts.interleave)
+        rope.attributes = {{"interleave", true}};
+    if (!part) {
+        body.push_back(op(std::move(rope), "apply_rotary_pos_emb"));
+        return;
+    }
+    for (const Var &heads : {queries, keys}) {
+        body.push_back(sliceOfLast(heads, 0, facts.rotary, heads + "_rot"));
+        body.push_back(sliceOfLast(heads, facts.rotary, headDim, heads + "_pass"));
+    }
+    rope.in = {queries + "_rot", keys + "_rot", "cos", "sin"};
+    rope.out = {"q_rotated", "k_rotated"};
+    body.push_back(op(std::move(rope), "apply_rotary_pos_emb"));
+    body.push_back(op(OpKind::CatHeads, {"q_rotated", queries + "_pass"}, {"q"}, "cat(q_embed, q_pass)"));
+    body.push_back(op(OpKind::CatHeads, {"k_rotated", keys + "_pass"}, {"k"}, "cat(k_embed, k_pass)"));
+}
+
 void addSelfAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, std::int64_t layerIndex, double eps) {
     const ModelDimensions &d = b.model.dims;
     b.define(attentionProgram(b, facts));
@@ -129,6 +177,12 @@ void addSelfAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, 
                                                               : 1.0 / std::sqrt(static_cast<double>(d.headDim))},
                          {"layer_type", type},
                          {"sliding_window", type == slidingType ? facts.slidingWindow : std::int64_t{0}}};
+    if (facts.attentionSoftcap > 0.0)
+        module.attributes.emplace("softcap", facts.attentionSoftcap);
+    if (facts.clip > 0.0)
+        module.attributes.emplace("clip", facts.clip);
+    if (!facts.ropeIf.empty())
+        module.attributes[facts.ropeIf] = static_cast<bool>(facts.ropeLayers[static_cast<std::size_t>(layerIndex)]);
     if (facts.sinks)
         module.parameters.push_back({"sinks", {d.heads}, b.model.dtype, b.initStd, 0.0});
     addProjections(b, attention, facts, eps);

@@ -23,6 +23,28 @@ Statement cacheUpdate(const Var &first, const Var &second, std::vector<Var> out,
     return op(std::move(update), std::move(label));
 }
 
+Statement sliceOfLast(const Var &in, std::int64_t begin, std::int64_t end, const Var &out, std::int64_t whole) {
+    Operation slice;
+    slice.kind = OpKind::Slice;
+    slice.in = {in};
+    slice.out = {out};
+    slice.attributes = {{"begin", begin}, {"end", end}};
+    if (whole > 0)
+        slice.attributes.emplace("whole", whole);
+    return op(std::move(slice), "split");
+}
+
+Statement viewHeads(const Var &in, std::int64_t headDim, const Var &out, std::int64_t heads) {
+    Operation view;
+    view.kind = OpKind::ViewHeads;
+    view.in = {in};
+    view.out = {out};
+    view.attributes = {{"head_dim", headDim}};
+    if (heads > 0)
+        view.attributes.emplace("heads", heads);
+    return op(std::move(view), "view");
+}
+
 Statement chunkOfLast(const Var &in, std::int64_t chunk, std::int64_t of, const Var &out) {
     Operation slice;
     slice.kind = OpKind::Slice;
@@ -97,6 +119,27 @@ ModuleIndex Builder::rmsNorm(ModuleIndex parent, const std::string &name, std::i
     return index;
 }
 
+ModuleIndex Builder::layerNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps,
+                               const std::string &className) {
+    const bool torch = className.empty();
+    const ModuleIndex index = model.tree.add(parent, name, torch ? "LayerNorm" : className);
+    Module &module = at(index);
+    module.parameters.push_back({"weight", {size}, model.dtype, 0.0, 1.0});
+    if (torch)
+        module.parameters.push_back({"bias", {size}, model.dtype, 0.0, 0.0});
+    module.attributes = {{"eps", eps}};
+    module.forwardProgram = module.className + ".forward";
+    Operation norm;
+    norm.kind = OpKind::LayerNorm;
+    norm.in = {"hidden_states"};
+    norm.out = {"output"};
+    norm.parameters = {"weight", "bias"};
+    norm.graphOps = torch ? 1 : 10;
+    define({module.forwardProgram, "forward@" + (torch ? std::string("normalization.py") : pythonFile),
+            {"hidden_states"}, {"output"}, {op(norm)}, torch});
+    return index;
+}
+
 ModuleIndex Builder::activation(ModuleIndex parent, const std::string &name, const std::string &function) {
     // "silu" is transformers' own SiLUActivation and gives a frame; torch.nn classes ("swish", "tanh") would not.
     const bool plainTorch = function == "swish" || function == "tanh" || function == "relu";
@@ -151,15 +194,16 @@ ModuleIndex Builder::rotary(ModuleIndex parent, const std::string &name, bool by
 }
 
 ModuleIndex Builder::gatedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden,
-                              std::int64_t inner, bool bias, const std::string &function) {
+                              std::int64_t inner, bool bias, const std::string &function,
+                              const std::string &activationName) {
     const ModuleIndex index = model.tree.add(parent, name, prefix + "MLP");
     at(index).forwardProgram = prefix + "MLP.forward";
     linear(index, "gate_proj", hidden, inner, bias);
-    activation(index, "act_fn", function);
+    activation(index, activationName, function);
     linear(index, "up_proj", hidden, inner, bias);
     linear(index, "down_proj", inner, hidden, bias);
     define({prefix + "MLP.forward", "forward@" + pythonFile, {"x"}, {"output"},
-            {callModule("gate_proj", {"x"}, {"gate"}), callModule("act_fn", {"gate"}, {"activated"}),
+            {callModule("gate_proj", {"x"}, {"gate"}), callModule(activationName, {"gate"}, {"activated"}),
              callModule("up_proj", {"x"}, {"up"}),
              op(OpKind::Multiply, {"activated", "up"}, {"inner"}, "act_fn(gate) * up"),
              callModule("down_proj", {"inner"}, {"output"})},

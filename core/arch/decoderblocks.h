@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/configreads.h"
 #include "arch/family.h"
 #include "model/modeldescription.h"
 
@@ -16,6 +17,10 @@ namespace tpscope::blocks {
 // --- statements -----------------------------------------------------------------------------------------------------
 Statement op(OpKind kind, std::vector<Var> in, std::vector<Var> out, std::string label = {});
 Statement op(Operation operation, std::string label = {});
+// Positions [begin, end) of a variable's last dimension. whole > 0: a part of torch.split, which takes just this width.
+Statement sliceOfLast(const Var &in, std::int64_t begin, std::int64_t end, const Var &out, std::int64_t whole = 0);
+// A view into heads of headDim channels; heads > 0: of just so many.
+Statement viewHeads(const Var &in, std::int64_t headDim, const Var &out, std::int64_t heads = 0);
 // torch.chunk(of, dim=-1)[chunk] of a variable.
 Statement chunkOfLast(const Var &in, std::int64_t chunk, std::int64_t of, const Var &out);
 // The update of the cache by two tensors of self's layer, with what Dynamo guards on there.
@@ -41,12 +46,15 @@ struct Builder {
     ModuleIndex linear(ModuleIndex parent, const std::string &name, std::int64_t in, std::int64_t out, bool bias);
     ModuleIndex embedding(ModuleIndex parent, const std::string &name, std::int64_t rows, std::int64_t columns);
     ModuleIndex rmsNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps);
+    // torch's own, with a bias (className empty), or a class of transformers without one.
+    ModuleIndex layerNorm(ModuleIndex parent, const std::string &name, std::int64_t size, double eps,
+                          const std::string &className = {});
     ModuleIndex activation(ModuleIndex parent, const std::string &name, const std::string &function);
     // byLayerType: its forward takes the layer type and picks that type's frequencies.
     ModuleIndex rotary(ModuleIndex parent, const std::string &name, bool byLayerType = false);
     ModuleIndex dropout(ModuleIndex parent, const std::string &name);
     ModuleIndex gatedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden, std::int64_t inner,
-                         bool bias, const std::string &function);
+                         bool bias, const std::string &function, const std::string &activationName = "act_fn");
 
     ModuleIndex packedMlp(ModuleIndex parent, const std::string &name, std::int64_t hidden, std::int64_t inner,
                           const std::string &function);
@@ -71,12 +79,20 @@ private:
 };
 
 // Reads what every decoder-only config has into model.dims, dtype, rope. Errors name the key.
-Result<void> readDimensions(ModelDescription &model);
+// headDim: of a config without the key; 0: hidden / heads. ropeTheta likewise.
+Result<void> readDimensions(ModelDescription &model, std::int64_t headDim = 0, double ropeTheta = 10000.0);
+
+enum class LayerNormKind {
+    Rms,     // a class of the family's own
+    Torch,   // torch.nn.LayerNorm
+    Centred, // a LayerNorm of the family's own, without bias (Cohere)
+};
 
 enum class QkNorm {
     None,
     PerHead,        // over each head, right after its view into heads (Qwen3)
     Projection,     // over the whole projection, before the view (OLMo 2)
+    AfterViews,     // over each head, when q, k and v are all viewed into heads (GLM 4.5)
     AfterTranspose, // over each head, when q, k and v are all transposed (Gemma 3)
 };
 
@@ -93,9 +109,26 @@ struct DecoderFacts {
     std::string normBeforeMlp = "post_attention_layernorm";
     std::string normAfterMlp = {};
     double normOffset = 0.0;
-    double normEps = 1e-6;        // of a config without rms_norm_eps
-    double embeddingScale = 0.0;  // 0: embeddings are not scaled
+    LayerNormKind norm = LayerNormKind::Rms; // of layers and the last one
+    std::string normEpsKey = "rms_norm_eps";
+    double normEps = 1e-6;        // of a config without that key
+    double embeddingScale = 0.0;  // 0: embeddings are not scaled; by a class of embedding of its own
+    std::string scaledEmbedding = "TextScaledWordEmbedding"; // that class, behind the prefix
+    double embeddingFactor = 0.0; // 0 none: a factor in the model's own forward (Granite)
+    double residualFactor = 0.0;  // 0 none: of what a layer adds to the residual
+    double logitsFactor = 0.0;    // 0 none
+    double logitsSoftcap = 0.0;   // 0 none
     double attentionScale = 0.0;  // 0: head_dim ** -0.5
+    double attentionSoftcap = 0.0; // 0 none: of the scores
+    bool positionScale = false;   // queries times a factor of their positions, after rope
+    double clip = 0.0;            // 0 none: q, k and v are clamped before they are viewed
+    bool parallel = false;        // attention and mlp of a layer read the same norm's output (Cohere)
+    std::string mlpName = "mlp";
+    // Behind the prefix; empty: Model, ForCausalLM.
+    std::string modelName = "Model";
+    std::string causalClass = {}; // empty: prefix + "ForCausalLM"
+    std::map<std::string, std::string> attentionNames = {}; // by layer type, where it is not self_attn
+    bool masksInLoop = false; // built in a Python loop over the set of layer types
     bool sinks = false;           // one more score a head, a parameter of self_attn
     bool halfTables = false;      // cos and sin of half of head_dim
     std::string attention = "sdpa"; // the default implementation
@@ -105,6 +138,12 @@ struct DecoderFacts {
     std::map<std::string, double> ropeThetas = {}; // by layer type, of a config that names none
     bool ropeByLayerType = false;    // the rotary embedding is called once a layer type
     std::int64_t headDim = 0; // of rotary tables, where the config's head_dim is not meant; 0: head_dim
+    std::int64_t defaultHeadDim = 0; // of a config without head_dim; 0: hidden / heads
+    double ropeTheta = 10000.0;      // of a config that names none
+    std::int64_t rotary = 0;  // the first channels of a head that rotate; 0: all
+    bool interleave = false;  // neighbours rotate together
+    std::string ropeIf = {};  // bool of self_attn: layers without it do not rotate; one a layer in ropeLayers
+    std::vector<bool> ropeLayers = {};
     // Adds self_attn where the family has another one there; empty: llama's.
     std::function<void(Builder &b, ModuleIndex layer, std::int64_t layerIndex)> addAttention = {};
     // Adds the mlp of a layer where the family has another one there than gate, up and down; false: it has not.
@@ -132,6 +171,9 @@ Result<void> readAlternatingWindow(const ModelConfig &config, std::int64_t fallb
                                    DecoderFacts &facts);
 // The first of these keys that the file has; at least 1. Errors name the key.
 Result<std::int64_t> readCount(const ModelConfig &config, const std::vector<std::string> &keys, std::int64_t fallback);
+// layer_types of the file, each one of `allowed`; none: the file has no such key. Errors name the key.
+Result<std::vector<std::string>> readLayerTypes(const ModelConfig &config, std::int64_t layers,
+                                                const std::vector<std::string> &allowed);
 // As many layers as "num_hidden_layers" says, 1 to 100000.
 Result<std::int64_t> readLayerCount(const ModelConfig &config);
 
@@ -154,10 +196,35 @@ struct MoeFacts {
     // gpt_oss: biases, weights stored [E, in, out] with gate and up by turns, a softmax of the chosen scores alone.
     bool pairs = false;
     double alpha = 1.0, limit = 0.0;
+    // A softmax of the chosen scores alone, with experts of the usual form (Granite MoE).
+    bool softmaxChosen = false;
+    // A softmax whose chosen scores are multiplied by `scaling` (DeepSeek V2).
+    bool scaledSoftmax = false;
+    std::int64_t groupBest = 0; // > 0: a softmax limited to groups, by so many of a group's largest scores
+    std::string sharedName = "shared_experts";
+    bool sharedBias = false;
+    bool sharedGate = false; // the shared MLP's output is multiplied by a sigmoid of one channel (shared_expert_gate)
+    bool routerF32 = false;  // its weight stays float32 whatever the model's dtype
+    // Checkpoints hold gate_up_proj and down_proj stacked under other names ("input_linear.weight"); empty: by expert.
+    std::string storedStack = {}, storedDownStack = {};
 };
+// Names of block, router and experts, and of what checkpoints hold, as Qwen's and DeepSeek's families have them.
+void nameExperts(MoeFacts &moe, const std::string &prefix, const std::string &block, const std::string &router);
+// Defaults of families whose router chooses within groups.
+struct GroupedExperts {
+    std::int64_t experts = 256, chosen = 8, inner = 2048, shared = 1, groups = 8, chosenGroups = 4;
+    double scaling = 2.5;
+};
+MoeFacts readGroupedExperts(ConfigReads &reads, const GroupedExperts &defaults, const std::string &prefix);
+// embedding_multiplier, residual_multiplier, attention_multiplier, logits_scaling.
+void readFactors(ConfigReads &reads, DecoderFacts &facts);
+// Channels of a head that rotate: head_dim (defaultHeadDim; 0: hidden / heads) times partial_rotary_factor.
+std::int64_t readRotary(const ModelConfig &config, ConfigReads &reads, std::int64_t defaultHeadDim, double defaultShare);
 // `name` of a layer: gate (the router) and experts, with their programs.
 void addSparseMoe(Builder &b, ModuleIndex layer, const std::string &name, const MoeFacts &facts);
 
+// q and k with the first channels of each head rotated, if not all, by cos and sin; gives "q" and "k".
+void rotate(Body &body, const DecoderFacts &facts, const Var &queries, const Var &keys, std::int64_t headDim);
 // self_attn of a layer, with its programs.
 void addSelfAttention(Builder &b, ModuleIndex layer, const DecoderFacts &facts, std::int64_t layerIndex, double eps);
 

@@ -25,7 +25,7 @@ Result<std::int64_t> readCount(const ModelConfig &config, const std::vector<std:
     return fallback;
 }
 
-Result<void> readDimensions(ModelDescription &model) {
+Result<void> readDimensions(ModelDescription &model, std::int64_t headDim, double ropeTheta) {
     const ModelConfig &config = model.config;
     ModelDimensions &d = model.dims;
     const std::pair<const char *, std::int64_t *> required[] = {{"num_hidden_layers", &d.layers},
@@ -40,7 +40,7 @@ Result<void> readDimensions(ModelDescription &model) {
     }
     const std::pair<const char *, std::pair<std::int64_t *, std::int64_t>> optional[] = {
         {"num_key_value_heads", {&d.kvHeads, d.heads}},
-        {"head_dim", {&d.headDim, d.hidden / d.heads}},
+        {"head_dim", {&d.headDim, headDim > 0 ? headDim : d.hidden / d.heads}},
         {"max_position_embeddings", {&d.maxPositions, 2048}}};
     for (const auto &[key, target] : optional) {
         const auto value = config.integer(key, target.second);
@@ -61,7 +61,7 @@ Result<void> readDimensions(ModelDescription &model) {
     const auto dtype = config.dtype();
     if (!dtype)
         return tl::unexpected(dtype.error());
-    const auto rope = config.rope();
+    const auto rope = config.rope("full_attention", ropeTheta);
     if (!rope)
         return tl::unexpected(rope.error());
     model.dtype = *dtype;

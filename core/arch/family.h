@@ -27,6 +27,8 @@ struct Family {
 std::span<const Family> families();
 const Family *findFamily(std::string_view modelType); // nullptr: unknown
 
+// By its family, or as a vision-language model around a text_config of one.
+bool isDescribed(const ModelConfig &config);
 // The description of a config: by its family, or, for an unknown model_type, an error that lists the known ones.
 Result<ModelDescription> describe(const ModelConfig &config, const Upstream &upstream = {});
 

@@ -27,6 +27,7 @@ Result<ModelDescription> describeGemma3Text(const ModelConfig &config, const Ups
     blocks::DecoderFacts facts;
     facts.prefix = "Gemma3";
     facts.pythonFile = "modeling_gemma3.py";
+    facts.modelName = "TextModel";
     if (const auto described = refuseUndescribed(config); !described)
         return tl::unexpected(described.error());
     const auto bias = config.flag("attention_bias", false);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "arch/decoderblocks.h"
@@ -6,29 +7,36 @@
 namespace tpscope::blocks {
 namespace {
 
-// Nothing: the file has no layer_types.
 Result<std::vector<std::string>> typesOfFile(const ModelConfig &config, std::int64_t layers) {
+    return readLayerTypes(config, layers, {"full_attention", "sliding_attention"});
+}
+
+} // namespace
+
+Result<std::vector<std::string>> readLayerTypes(const ModelConfig &config, std::int64_t layers,
+                                                const std::vector<std::string> &allowed) {
     std::vector<std::string> types;
     if (!config.has("layer_types"))
         return types;
     const nlohmann::json &list = config.json().at("layer_types");
     const auto bad = [&](const std::string &found) {
+        std::string choices;
+        for (const std::string &type : allowed)
+            choices += (choices.empty() ? "\"" : " or \"") + type + "\"";
         return fail(ErrorCode::BadInput,
-                    "key \"layer_types\": expected " + std::to_string(layers) +
-                        " entries, each \"full_attention\" or \"sliding_attention\", found " + found,
+                    "key \"layer_types\": expected " + std::to_string(layers) + " entries, each " + choices +
+                        ", found " + found,
                     Location{config.fileName()});
     };
     if (!list.is_array() || static_cast<std::int64_t>(list.size()) != layers)
         return bad(list.is_array() ? std::to_string(list.size()) + " entries" : list.dump());
     for (const nlohmann::json &entry : list) {
-        if (!entry.is_string() || (entry != "full_attention" && entry != "sliding_attention"))
+        if (!entry.is_string() || std::ranges::find(allowed, entry.get<std::string>()) == allowed.end())
             return bad(entry.dump());
         types.push_back(entry.get<std::string>());
     }
     return types;
 }
-
-} // namespace
 
 Result<std::int64_t> readSlidingWindow(const ModelConfig &config, std::int64_t fallback) {
     if (config.json().contains("sliding_window") && config.json().at("sliding_window").is_null())

@@ -21,22 +21,32 @@ void addRouter(Builder &b, ModuleIndex block, const MoeFacts &facts, const std::
     const ModuleIndex router = b.model.tree.add(block, facts.routerName, facts.routerClass);
     Module &module = b.at(router);
     module.returnsTuple = true;
-    module.parameters.push_back({"weight", {facts.experts, b.model.dims.hidden}, b.model.dtype, b.initStd, 0.0, {stored}});
+    module.parameters.push_back({"weight", {facts.experts, b.model.dims.hidden},
+                                 facts.routerF32 ? DType::F32 : b.model.dtype, b.initStd, 0.0, {stored}});
     if (facts.pairs)
         module.parameters.push_back({"bias", {facts.experts}, b.model.dtype, b.initStd, 0.0});
-    if (facts.groups > 0)
+    if (facts.groups > 0 && facts.groupBest == 0)
         module.buffers.push_back({"e_score_correction_bias", {facts.experts}, DType::F32, 0.0, 0.0});
     module.attributes = {{"n_group", facts.groups}, {"topk_group", facts.chosenGroups},
-                         {"routed_scaling_factor", facts.scaling}, {"softmax_chosen", facts.pairs}, {"top_k", facts.chosen}, {"norm_topk_prob", facts.sumsToOne}, {"num_experts", facts.experts}};
+                         {"routed_scaling_factor", facts.scaling},
+                         {"softmax_chosen", facts.pairs || facts.softmaxChosen}, {"top_k", facts.chosen},
+                         {"norm_topk_prob", facts.sumsToOne}, {"num_experts", facts.experts}};
+    if (facts.scaledSoftmax)
+        module.attributes.emplace("embed_scale", facts.scaling);
+    if (facts.groupBest > 0)
+        module.attributes.emplace("best", facts.groupBest);
     module.forwardProgram = facts.routerClass + ".forward";
     Operation route;
-    route.kind = OpKind::Router;
+    route.kind = facts.groupBest > 0 ? OpKind::GroupRouter : OpKind::Router;
     route.in = {"hidden_states"};
     route.out = {"scores", "indices"};
     route.parameters = {"weight", "bias", "e_score_correction_bias"};
     route.graphOps = 5;
-    b.define({module.forwardProgram, "forward@" + b.pythonFile, {"hidden_states"}, {"scores", "indices"},
-              {op(std::move(route), "router")}, false});
+    Body body = {op(std::move(route), "router")};
+    if (facts.scaledSoftmax)
+        body.push_back(op(OpKind::Scale, {"scores"}, {"scaled"}, "* routed_scaling_factor"));
+    b.define({module.forwardProgram, "forward@" + b.pythonFile, {"hidden_states"},
+              {facts.scaledSoftmax ? "scaled" : "scores", "indices"}, std::move(body), false});
 }
 
 // gpt_oss: no act_fn of its own, gate and up by turns.
@@ -64,10 +74,12 @@ void addExperts(Builder &b, ModuleIndex block, const MoeFacts &facts, const std:
     const ModuleIndex experts = b.model.tree.add(block, "experts", facts.expertsClass);
     Module &module = b.at(experts);
     const std::int64_t hidden = b.model.dims.hidden;
+    const bool stacked = !facts.storedStack.empty();
     module.parameters.push_back({"gate_up_proj", {facts.experts, 2 * facts.inner, hidden}, b.model.dtype, b.initStd, 0.0,
-                                 {layer + facts.storedGate, layer + facts.storedUp}});
+                                 stacked ? std::vector{layer + facts.storedStack}
+                                         : std::vector{layer + facts.storedGate, layer + facts.storedUp}});
     module.parameters.push_back({"down_proj", {facts.experts, hidden, facts.inner}, b.model.dtype, b.initStd, 0.0,
-                                 {layer + facts.storedDown}});
+                                 {layer + (stacked ? facts.storedDownStack : facts.storedDown)}});
     module.attributes = {{"num_experts", facts.experts}};
     module.forwardProgram = facts.expertsClass + ".forward";
     b.activation(experts, "act_fn", facts.activation);
@@ -79,6 +91,23 @@ void addExperts(Builder &b, ModuleIndex block, const MoeFacts &facts, const std:
                product("down_proj", "inner", "outputs", false),
                op(OpKind::CombineExperts, {"outputs", "scores", "indices"}, {"output"}, "weighted sum of the experts")},
               false});
+}
+
+// Qwen's: an MLP beside the experts, times a sigmoid of one channel.
+Body gatedShared(Builder &b, ModuleIndex block, const MoeFacts &facts) {
+    const std::int64_t hidden = b.model.dims.hidden;
+    b.gatedMlp(block, facts.sharedName, hidden, facts.shared, false, facts.activation);
+    b.linear(block, facts.sharedName + "_gate", hidden, 1, false);
+    b.at(block).attributes.emplace("function", std::string("sigmoid"));
+    return {op(OpKind::FlattenTokens, {"hidden_states"}, {"flat"}, "view(-1, hidden_dim)"),
+            callModule(facts.sharedName, {"flat"}, {"shared"}),
+            callModule(facts.routerName, {"flat"}, {"scores", "indices"}),
+            callModule("experts", {"flat", "indices", "scores"}, {"summed"}),
+            callModule(facts.sharedName + "_gate", {"flat"}, {"gate"}),
+            op(OpKind::Activation, {"gate"}, {"open"}, "sigmoid"),
+            op(OpKind::Multiply, {"shared", "open"}, {"gated"}, "sigmoid(gate) * shared expert"),
+            op(OpKind::Add, {"summed", "gated"}, {"both"}, "experts + shared expert"),
+            op(OpKind::BatchTokens, {"both", "hidden_states"}, {"output"}, "reshape")};
 }
 
 } // namespace
@@ -97,9 +126,11 @@ void addSparseMoe(Builder &b, ModuleIndex layer, const std::string &name, const 
                  callModule(facts.routerName, {"flat"}, {"scores", "indices"}),
                  callModule("experts", {"flat", "indices", "scores"}, {"summed"}),
                  op(OpKind::BatchTokens, {"summed", "hidden_states"}, {"routed"}, "reshape")};
-    if (facts.shared > 0) {
-        b.gatedMlp(block, "shared_experts", b.model.dims.hidden, facts.shared, false, facts.activation);
-        body.push_back(callModule("shared_experts", {"hidden_states"}, {"shared"}));
+    if (facts.sharedGate)
+        body = gatedShared(b, block, facts);
+    else if (facts.shared > 0) {
+        b.gatedMlp(block, facts.sharedName, b.model.dims.hidden, facts.shared, facts.sharedBias, facts.activation);
+        body.push_back(callModule(facts.sharedName, {"hidden_states"}, {"shared"}));
         body.push_back(op(OpKind::Add, {"routed", "shared"}, {"output"}, "experts + shared experts"));
     }
     b.define({facts.blockClass + ".forward", "forward@" + b.pythonFile, {"hidden_states"},

@@ -111,6 +111,7 @@ TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, co
     case OpKind::RopeTable:
         return TracedValue::tensor(
             {sizes.at[0], sizes.at[1], self.integer("head_dim", m_model.dims.headDim)});
+    case OpKind::CappedAttend:
     case OpKind::Attend: // q [B,heads,T,D], v [B,kv,S,Dv] -> [B,T,heads,Dv]
         return TracedValue::tensor(
             {sizes.at[0], sizes.at[2], sizes.at[1],
@@ -120,14 +121,25 @@ TracedValue ShapeFlow::shaped(const Operation &operation, const Frame &frame, co
         const Sizes like = operation.in.size() > 1 ? frame.get(operation.in[1]).sizes : Sizes();
         return TracedValue::tensor({like.at[0], like.at[1], sizes.last()});
     }
+    case OpKind::GroupRouter:
     case OpKind::Router: return TracedValue::tensor({sizes.at[0], self.integer("top_k", 1)});
     case OpKind::ExpertProduct: {
         const Sizes chosen = operation.in.size() > 1 ? frame.get(operation.in[1]).sizes : Sizes();
         const Sizes matrix = parameter(frame.self, weight);
-        return TracedValue::tensor({sizes.at[0], chosen.last(),
+        return TracedValue::tensor({sizes.at[0], operation.in.size() > 1 ? chosen.last() : sizes.at[1],
                                     operation.attributes.contains("transposed") ? matrix.last() : matrix.at[1]});
     }
+    case OpKind::Concat: {
+        std::int64_t width = 0;
+        for (const Var &in : operation.in)
+            width += frame.get(in).sizes.last();
+        sizes.setLast(width);
+        return value;
+    }
+    case OpKind::DeltaRule: return operation.in.size() > 2 ? frame.get(operation.in[2]) : value;
+    case OpKind::SpreadTokens: return TracedValue::tensor({sizes.at[0], self.integer("top_k", 1), sizes.last()});
     case OpKind::InterleavedGlu: sizes.setLast(sizes.last() / 2); return value;
+    case OpKind::SumExperts:
     case OpKind::CombineExperts: return TracedValue::tensor({sizes.at[0], sizes.last()});
     case OpKind::SingleHead: return TracedValue::tensor({sizes.at[0], 1, sizes.at[1], sizes.last()});
     case OpKind::DropHead: return TracedValue::tensor({sizes.at[0], sizes.at[2], sizes.last()});

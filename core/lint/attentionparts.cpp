@@ -51,8 +51,9 @@ private:
         const OpKind kind = step.operation->kind;
         for (std::size_t i = 0; i < step.out.size(); ++i) {
             const auto input = i < step.in.size() ? m_variables.find(step.in[i]) : m_variables.end();
-            if (kind == OpKind::MergeHeads || kind == OpKind::Attend) {
-                m_variables[step.out[i]] = {kind == OpKind::Attend ? Is::Heads : Is::Merged, m_self};
+            const bool attends = kind == OpKind::Attend || kind == OpKind::CappedAttend;
+            if (kind == OpKind::MergeHeads || attends) {
+                m_variables[step.out[i]] = {attends ? Is::Heads : Is::Merged, m_self};
             } else if (input != m_variables.end()) {
                 if (kind == OpKind::ViewHeads) {
                     m_parts.projections.push_back(input->second.maker);

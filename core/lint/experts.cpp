@@ -85,7 +85,8 @@ Value FlowRun::expertProduct(const Operation &operation, std::string_view label,
     if (!weight || y.unknown)
         return y;
     const auto bytes = static_cast<std::int64_t>(elementSize(m_index.model().dtype));
-    for (int r = 0; r < m_tp; ++r)
+    const bool grouped = !operation.attributes.contains("batched");
+    for (int r = 0; r < m_tp && grouped; ++r)
         if (weight->columns.width(r) * bytes % 16 != 0)
             return fails(FlowCause::Misaligned, frame.self, label, {{frame.self, weight->columns, "weight"}},
                          weight->parameter->name);
@@ -115,6 +116,31 @@ Value FlowRun::interleavedGlu(std::string_view label, const Value &x, const Fram
     y.layout = Layout::of(x.layout.extent() / 2, std::move(byRank));
     if (apart && y.brokenBy < 0)
         y.brokenBy = suspect(FlowCause::SlicedApart, frame.self, label, side(x, "gate and up", frame.self));
+    return y;
+}
+
+// Copies of the tokens for their experts, each times its score.
+Value FlowRun::spreadTokens(std::string_view label, const Value &x, const Value &scores, const Frame &frame) {
+    if (x.unknown || scores.unknown)
+        return behindError();
+    if (x.form != scores.form)
+        return fails(FlowCause::MixedTensors, frame.self, label, side(x, "tokens", frame.self));
+    Value y = x;
+    y.wrong = x.wrong || scores.wrong;
+    if (scores.power != 0)
+        spoilScaled(y, scores, label, frame);
+    y.requiresGradient = x.requiresGradient || scores.requiresGradient;
+    if (!needsGradients())
+        return y;
+    y.gradient = newSlot();
+    m_tape.record([out = y.gradient, in = x.gradient, weights = scores.gradient,
+                   shares = !x.layout.isSame()](GradientTape &tape) {
+        const GradientKind kind = tape.at(out);
+        if (kind.none())
+            return;
+        tape.add(in, kind);
+        tape.add(weights, shares ? contribution(kind, -1) : kind);
+    });
     return y;
 }
 

@@ -205,6 +205,10 @@ std::optional<ModuleIndex> FlowIndex::child(ModuleIndex index, std::string_view 
 }
 
 const FlowParameter *FlowIndex::parameter(ModuleIndex index, std::string_view name) const {
+    if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos) {
+        const auto owner = child(index, name.substr(0, dot));
+        return owner ? parameter(*owner, name.substr(dot + 1)) : nullptr;
+    }
     const auto &own = m_modules[index.value].parameters;
     const auto found = std::ranges::find(own, name, &FlowParameter::name);
     return found == own.end() ? nullptr : &*found;

@@ -76,12 +76,13 @@ private:
 
     // Operations (operations.cpp, products.cpp, attention.cpp): outputs of one.
     Values operate(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
+    Values computed(const Operation &operation, std::string_view shown, const Values &in, const Frame &frame);
     Value linear(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     bool joinBias(Value &y, const Operand &bias, bool claimed, std::string_view label, const Frame &frame);
     void productGradient(const Value &x, const Value &y, const Operand &weight, const Operand *bias, const Frame &frame);
     Value embedding(const Operation &operation, std::string_view label, const Value &ids, const Frame &frame);
     Value norm(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
-    void normGradient(const Value &x, const Value &y, const Operand &weight);
+    void normGradient(const Value &x, const Value &y, const Operand *weight, const Operand *bias);
     Value elementwise(std::string_view label, const Value &x, const Frame &frame);
     Value combine(OpKind kind, std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Values route(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
@@ -95,6 +96,10 @@ private:
     Value viewHeads(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
     Layout resizedHeads(const Layout &layout, std::int64_t from, std::int64_t to);
     Value sliceHeads(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Value concat(std::string_view label, const Values &in, const Frame &frame);
+    Value convolve(const Operation &operation, std::string_view label, const Value &x, const Frame &frame);
+    Value deltaRule(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
+    Value spreadTokens(std::string_view label, const Value &x, const Value &scores, const Frame &frame);
     Value catHeads(std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Value attend(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
     bool meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y, const Frame &frame);

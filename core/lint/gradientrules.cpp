@@ -102,6 +102,11 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
                 here + " sends back only what its own output channels know, and nothing sums it: wrong gradients for " +
                     spoiled(finding),
                 otherStyles(context, finding.module)};
+    case FlowCause::InPlace:
+        return {code::callForm,
+                here + " changes the output of a styled module in place; with gradients that is a view of a DTensor: the "
+                       "training forward fails",
+                otherStyles(context, finding.sides.empty() ? finding.module : finding.sides.front().module)};
     case FlowCause::WholeTraining:
         return {code::wholeInTraining,
                 inTicks(folded(context, finding.module) + "." + finding.parameter) +

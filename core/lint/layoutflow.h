@@ -54,6 +54,7 @@ enum class FlowCause {
     GradientRepeated, // a gradient that each rank has whole is summed
     SharedHeads,      // key/value heads that several ranks use: their gradients are shares
     LinearShare,      // the gradient of a product's input is a share and nothing sums it
+    InPlace,          // changes in place what a style made local of a DTensor
     WholeTraining,    // a plain weight where the training forward computes with DTensors
 };
 

@@ -17,16 +17,39 @@ Values passed(const Operation &operation, const Values &in) {
     return out;
 }
 
+// Gives another look at the same tensor.
+bool isView(OpKind kind) {
+    constexpr OpKind views[] = {OpKind::ViewHeads,    OpKind::SingleHead,    OpKind::DropHead,    OpKind::Transpose,
+                                OpKind::MergeHeads,   OpKind::FlattenTokens, OpKind::BatchTokens, OpKind::Slice,
+                                OpKind::SliceTokens};
+    return std::ranges::find(views, kind) != std::end(views);
+}
+
 } // namespace
 
 Values FlowRun::operate(const Operation &operation, std::string_view label, const Values &in, const Frame &frame) {
     const std::string_view shown = label.empty() ? name(operation.kind) : label;
+    if (operation.attributes.contains("in_place") && !in.empty() && in.front().madeLocal)
+        return Values(operation.out.size(), fails(FlowCause::InPlace, frame.self, shown, side(in.front(), "output", frame.self)));
+    Values out = computed(operation, shown, in, frame);
+    for (Value &value : out) {
+        value.madeLocal = value.madeLocal && isView(operation.kind);
+        value.flat = operation.kind == OpKind::FlattenTokens || (value.flat && operation.kind != OpKind::BatchTokens);
+    }
+    return out;
+}
+
+Values FlowRun::computed(const Operation &operation, std::string_view shown, const Values &in, const Frame &frame) {
     const auto first = [&] { return in.empty() ? Value{} : in.front(); };
     const auto second = [&] { return in.size() < 2 ? Value{} : in[1]; };
     switch (operation.kind) {
     case OpKind::Embedding: return {embedding(operation, shown, first(), frame)};
     case OpKind::Linear: return {linear(operation, shown, first(), frame)};
-    case OpKind::RmsNorm: return {norm(operation, shown, first(), frame)};
+    case OpKind::RmsNorm:
+    case OpKind::LayerNorm:
+    case OpKind::UnitNorm: return {norm(operation, shown, first(), frame)};
+    case OpKind::Clamp:
+    case OpKind::Softcap:
     case OpKind::Activation: return {elementwise(shown, first(), frame)};
     case OpKind::Multiply:
     case OpKind::Add: return {combine(operation.kind, shown, first(), second(), frame)};
@@ -37,6 +60,7 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
         head.headDim = head.layout.tracked() ? head.layout.extent() : 0;
         return {head};
     }
+    case OpKind::CappedAttend:
     case OpKind::Attend: return {attend(operation, shown, in, frame)};
     case OpKind::DropHead:
     case OpKind::MergeHeads: {
@@ -51,20 +75,27 @@ Values FlowRun::operate(const Operation &operation, std::string_view label, cons
         const auto type = operation.attributes.find("layer_type");
         if (type != operation.attributes.end())
             if (const auto *text = std::get_if<std::string>(&type->second))
-                mask.slidingMask = text->starts_with("sliding");
+                mask.slidingMask = text->starts_with("sliding") || text->starts_with("chunked");
         return {mask};
     }
     case OpKind::Select: return select(operation, in, frame);
+    case OpKind::GroupRouter:
     case OpKind::Router: return route(operation, shown, first(), frame);
     case OpKind::ExpertProduct: return {expertProduct(operation, shown, first(), frame)};
     case OpKind::InterleavedGlu: return {interleavedGlu(shown, first(), frame)};
     case OpKind::CombineExperts: return {combineExperts(shown, first(), second(), frame)};
     case OpKind::Slice: return {slicePositions(operation, shown, first(), frame)};
+    case OpKind::Concat: return {concat(shown, in, frame)};
+    case OpKind::Convolve: return {convolve(operation, shown, first(), frame)};
+    case OpKind::DeltaRule: return {deltaRule(operation, shown, in, frame)};
+    case OpKind::SpreadTokens: return {spreadTokens(shown, first(), second(), frame)};
     // Rotation is linear, as a scale is, and acts within a head; slicing tokens and the cache keep channels as they are.
     case OpKind::Transpose:
     case OpKind::Rope:
     case OpKind::CacheUpdate:
     case OpKind::Scale:
+    case OpKind::PositionScale:
+    case OpKind::SumExperts:
     case OpKind::FlattenTokens:
     case OpKind::BatchTokens:
     case OpKind::SliceTokens: return passed(operation, in);
@@ -101,7 +132,11 @@ Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, cons
     Value y = a.layout.isFull() ? a : b;
     y.wrong = a.wrong || b.wrong;
     y.requiresGradient = a.requiresGradient || b.requiresGradient;
-    if (!(a.layout == b.layout)) {
+    const bool broadcasts = (a.layout.extent() == 1) != (b.layout.extent() == 1);
+    if (broadcasts) {
+        y.layout = a.layout.extent() == 1 ? b.layout : a.layout;
+        y.brokenBy = a.layout.extent() == 1 ? b.brokenBy : a.brokenBy;
+    } else if (!(a.layout == b.layout)) {
         std::vector<Channels> common;
         for (int r = 0; r < m_tp; ++r) {
             if (a.layout.width(r) != b.layout.width(r) && a.layout.width(r) != 1 && b.layout.width(r) != 1)
@@ -126,12 +161,18 @@ Value FlowRun::combine(OpKind kind, std::string_view label, const Value &a, cons
     if (needsGradients()) {
         y.gradient = newSlot();
         m_tape.record([out = y.gradient, left = a.gradient, right = b.gradient,
-                       cause = a.layout == b.layout ? -1 : y.brokenBy](GradientTape &tape) {
+                       cause = broadcasts || a.layout == b.layout ? -1 : y.brokenBy,
+                       leftShares = product && broadcasts && a.layout.extent() == 1 && !b.layout.isSame(),
+                       rightShares = product && broadcasts && b.layout.extent() == 1 && !a.layout.isSame()](
+                          GradientTape &tape) {
             GradientKind kindOfOut = tape.at(out);
-            if (cause >= 0 && !kindOfOut.none())
+            if (kindOfOut.none())
+                return;
+            if (cause >= 0)
                 kindOfOut = GradientKind::wrongBecause(cause);
-            tape.add(left, kindOfOut);
-            tape.add(right, kindOfOut);
+            // What is broadcast gets a sum over the channels this rank holds.
+            tape.add(left, leftShares ? contribution(kindOfOut, -1) : kindOfOut);
+            tape.add(right, rightShares ? contribution(kindOfOut, -1) : kindOfOut);
         });
     }
     return y;
@@ -144,6 +185,10 @@ Value FlowRun::slicePositions(const Operation &operation, std::string_view label
         return x;
     if (x.headDim > 0)
         return sliceHeads(operation, label, x, frame);
+    const std::int64_t takes = integerOf(operation, "whole", 0);
+    for (int r = 0; r < m_tp && takes > 0; ++r)
+        if (x.layout.width(r) != takes)
+            return fails(FlowCause::OperandWidth, frame.self, label, side(x, "split", frame.self));
     const auto [begin, end] = slicedPositions(operation, x.layout.extent());
     bool elsewhere = false;
     std::vector<Channels> byRank;
@@ -245,8 +290,10 @@ Value FlowRun::viewHeads(const Operation &operation, std::string_view label, con
     Value y = x;
     y.headDim = integerOf(operation, "head_dim", m_index.module(frame.self).integer("head_dim"));
     // view(..., -1, head_dim): a rest is an error, and so is nothing at all (-1 could be anything).
+    const std::int64_t heads = integerOf(operation, "heads", 0);
     for (int r = 0; r < m_tp; ++r)
-        if (y.headDim < 1 || x.layout.width(r) % y.headDim != 0 || x.layout.width(r) == 0)
+        if (y.headDim < 1 || x.layout.width(r) % y.headDim != 0 || x.layout.width(r) == 0 ||
+            (heads > 0 && x.layout.width(r) != heads * y.headDim))
             return fails(FlowCause::HeadsCut, frame.self, label, side(x, "heads", frame.self));
     return y;
 }

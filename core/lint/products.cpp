@@ -170,18 +170,25 @@ Value FlowRun::embedding(const Operation &operation, std::string_view label, con
 // --- norm -----------------------------------------------------------------------------------------------------------
 
 Value FlowRun::norm(const Operation &operation, std::string_view label, const Value &x, const Frame &frame) {
-    const auto weight = operand(operation.parameters.front(), frame);
-    if (x.unknown || !x.layout.tracked() || !weight)
+    const auto named = [&](std::size_t i) {
+        return i < operation.parameters.size() ? operand(operation.parameters[i], frame) : std::nullopt;
+    };
+    const auto weight = named(0), bias = named(1);
+    if (x.unknown || !x.layout.tracked() || (!weight && !operation.parameters.empty()))
         return x;
-    if (!compatible(x, *weight, label, frame))
-        return behindError();
     std::vector<FlowSide> sides = side(x, "input", frame.self);
     const bool claimed = x.form == Form::Replicated;
-    const Layout columns = claimed ? full(weight->columns.extent()) : weight->columns;
-    sides.push_back({frame.self, columns, "weight"});
-    for (int r = 0; r < m_tp; ++r)
-        if (columns.width(r) != (x.headDim > 0 ? x.headDim : x.layout.width(r)))
-            return fails(FlowCause::InputWidth, frame.self, label, std::move(sides));
+    for (const auto *own : {&weight, &bias}) {
+        if (!*own)
+            continue;
+        if (!compatible(x, **own, label, frame))
+            return behindError();
+        const Layout columns = claimed ? full((*own)->columns.extent()) : (*own)->columns;
+        sides.push_back({frame.self, columns, std::string((*own)->parameter->name)});
+        for (int r = 0; r < m_tp; ++r)
+            if (columns.width(r) != (x.headDim > 0 ? x.headDim : x.layout.width(r)))
+                return fails(FlowCause::InputWidth, frame.self, label, std::move(sides));
+    }
     Value y = x;
     if (x.layout.isFull() && x.headDim == 0)
         y.origin = frame.self;
@@ -192,31 +199,36 @@ Value FlowRun::norm(const Operation &operation, std::string_view label, const Va
     y.pending = -1;
     if (x.partial())
         spoilPartial(y, x, label, frame);
-    else if (claimed && !weight->columns.isFull() && !x.layout.isSame())
+    else if (claimed && weight && !weight->columns.isFull() && !x.layout.isSame())
         misfit(y, x, FlowCause::InputChannels, frame.self, label, std::move(sides)); // joins pieces of different ranks
     else if (x.headDim == 0 && !x.layout.isFull())
         misfit(y, x, FlowCause::WholeNorm, frame.self, label, std::move(sides));
-    y.requiresGradient = x.requiresGradient || trains(weight->parameter->id);
+    for (const auto *own : {&weight, &bias})
+        y.requiresGradient = y.requiresGradient || (*own && trains((*own)->parameter->id));
     y.gradient = newSlot();
-    normGradient(x, y, *weight);
+    normGradient(x, y, weight ? &*weight : nullptr, bias ? &*bias : nullptr);
     return y;
 }
 
-void FlowRun::normGradient(const Value &x, const Value &y, const Operand &weight) {
+void FlowRun::normGradient(const Value &x, const Value &y, const Operand *weight, const Operand *bias) {
     if (!needsGradients())
         return;
     // Each rank's share comes from the channels it holds; only where all hold everything, each has the whole.
     const bool shares = !x.layout.isSame();
     const bool together = x.layout.isPartition();
-    m_tape.record([=, in = x.gradient, out = y.gradient, slot = weight.parameter->id,
-                   cut = !weight.columns.isFull()](GradientTape &tape) {
+    std::vector<std::pair<int, bool>> parameters; // slots, and whether they are cut
+    for (const Operand *own : {weight, bias})
+        if (own)
+            parameters.emplace_back(own->parameter->id, !own->columns.isFull());
+    m_tape.record([=, in = x.gradient, out = y.gradient](GradientTape &tape) {
         const GradientKind kind = tape.at(out);
         if (kind.none())
             return;
         GradientKind own = shares ? contribution(kind, -1) : kind;
         if (shares && !together && own.state == GradientKind::State::Partial)
             own = GradientKind::wrongBecause(own.cause);
-        tape.add(slot, cut ? ownPart(own) : own);
+        for (const auto &[slot, cut] : parameters)
+            tape.add(slot, cut ? ownPart(own) : own);
         tape.add(in, kind);
     });
 }

@@ -65,6 +65,10 @@ bool FlowRun::takeInput(ModuleIndex module, const ParallelStyle &style, Values &
         return true;
     Value &input = arguments.front();
     if (tensors == Tensors::Distributed) {
+        if (style.tokenShards && input.flat) { // the second dimension is cut, which are channels here
+            fails(FlowCause::SequenceInput, module, "input", side(input, "input", module));
+            return false;
+        }
         if (style.tokenShards)
             input.form = Form::Sequence;
         else if (!gatherPieces(module, input))
@@ -121,6 +125,9 @@ bool FlowRun::giveOutput(ModuleIndex module, const ParallelStyle &style, const F
     const bool wasDistributed = output.form != Form::Local;
     if (tensors == Tensors::Distributed || tensors == Tensors::LocalInInference || changes)
         output.form = Form::Local;
+    const bool view = needsGradients() && style.takesOutput &&
+                      (tensors == Tensors::Distributed || tensors == Tensors::LocalInInference);
+    output.madeLocal = view;
     if (output.unknown || !output.layout.tracked() || !changes)
         return true;
     // A DTensor that claims to be whole needs no collective.
@@ -137,6 +144,7 @@ bool FlowRun::giveOutput(ModuleIndex module, const ParallelStyle &style, const F
         if (frame.hidesBias && !output.unknown)
             output = addBias(module, output);
     }
+    output.madeLocal = view;
     return !output.unknown;
 }
 

@@ -25,6 +25,8 @@ struct Value {
     bool wrong = false;     // holds something else than it should; the flow goes on, a later error wins
     bool unknown = false;   // behind a forward error: nothing is judged any more
     bool indices = false;   // token ids
+    bool flat = false;      // [N, channels]: batch and tokens are one dimension
+    bool madeLocal = false; // a view that a style made of a DTensor: in training nothing may change it in place
     bool slidingMask = false;      // a mask of a sliding window
     bool requiresGradient = false; // some trainable parameter lies before it
     int gradient = -1;      // its slot in the gradient table; identity operations share one

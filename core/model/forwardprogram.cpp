@@ -34,6 +34,18 @@ std::string_view name(OpKind kind) {
     case OpKind::InterleavedGlu: return "interleaved_glu";
     case OpKind::CombineExperts: return "combine_experts";
     case OpKind::Select: return "select";
+    case OpKind::LayerNorm: return "layer_norm";
+    case OpKind::UnitNorm: return "unit_norm";
+    case OpKind::Clamp: return "clamp";
+    case OpKind::Softcap: return "softcap";
+    case OpKind::CappedAttend: return "capped_attend";
+    case OpKind::PositionScale: return "position_scale";
+    case OpKind::Concat: return "concat";
+    case OpKind::Convolve: return "convolve";
+    case OpKind::DeltaRule: return "delta_rule";
+    case OpKind::GroupRouter: return "group_router";
+    case OpKind::SpreadTokens: return "spread_tokens";
+    case OpKind::SumExperts: return "sum_experts";
     }
     return "?";
 }

@@ -25,7 +25,7 @@ enum class OpKind {
     Activation,  // in: x                      attr function ("silu", ...)      out: like x
     Multiply,    // in: a, b                                                    out: elementwise product
     Add,         // in: a, b                                                    out: elementwise sum (residual)
-    ViewHeads,   // in: x [B,T,n*D]            attr or self attr head_dim       out: [B,T,n,D], n = -1
+    ViewHeads,   // in: x [B,T,n*D]            attr or self attr head_dim       out: [B,T,n,D], n = -1 or attr heads
     SingleHead,  // in: x [B,T,D]                                               out: [B,1,T,D]
     DropHead,    // in: x [B,1,S,D] of the cache                                out: [B,S,D], the positions that are filled
     CatHeads,    // in: a [B,n,T,D], b [B,n,T,E] or [B,1,T,E], b for every head  out: [B,n,T,D+E]
@@ -42,7 +42,7 @@ enum class OpKind {
     SliceTokens, // in: x [B,T,H]              logits_to_keep                   out: [B,T',H]
     Slice,       // in: x [...,I]              attrs begin, end (positions of the last dimension; a missing end: to
                  //                            its end) or chunk, of (torch.chunk)   out: [...,I']; of each head where
-                 //                            heads are viewed
+                 //                            heads are viewed. attr whole: the only width it takes (torch.split)
     Scale,       // in: x                      self attr embed_scale            out: x times it
     FlattenTokens, // in: x [B,T,...]                                            out: [B*T,...]
     BatchTokens,   // in: x [B*T,...], like [B,T,...]                            out: [B,T,...]
@@ -53,9 +53,25 @@ enum class OpKind {
                    //                          (a buffer), times routed_scaling_factor
     ExpertProduct, // in: x [N,I] or [N,k,I], indices   params: weight [E,O,I], bias? [E,O]
                    //                          attr transposed: weight [E,I,O]  out: [N,k,O], each by its own expert
+                   //                          attr batched: one bmm over all experts, which takes rows of any width
     InterleavedGlu, // in: x [...,2I], gate and up by turns   self attrs swiglu_alpha, swiglu_limit   out: [...,I]
     CombineExperts, // in: x [N,k,H], scores, indices                            out: [N,H], weighted by the scores
     Select,      // in: one variable a choice; attr by ("layer_type")           out: the chosen one. No graph operation
+    LayerNorm,   // in: x                      params: weight, bias?            out: like x, mean 0. attr eps
+    UnitNorm,    // in: x                                                       out: like x; an RmsNorm without weight
+    Clamp,       // in: x                      self attr clip c                 out: x, no further from 0 than c
+    Softcap,     // in: x                      self attr softcap c              out: c tanh(x / c)
+    CappedAttend, // as Attend; self attr softcap, of the scores before their softmax
+    PositionScale, // in: x                                                     out: x times a factor of each position
+    Concat,      // in: x.. [...,I]                                             out: one behind the other, last dimension
+    Convolve,    // in: x [B,T,C]              params: weight [C,1,K]           out: like x; each channel over its last K
+                 //                            tokens, then self attr function
+    DeltaRule,   // in: q, k [B,T,n,D], v [B,T,m,E], b, a [B,T,m]  params: A_log, dt_bias [m]    out: [B,T,m,E], the state
+                 //                            of each head carried from token to token
+    GroupRouter, // as Router: softmax, the k largest within the topk_group groups whose `best` (self attr) largest scores
+                 //                            sum to most; chosen scores made to sum to 1 where norm_topk_prob
+    SpreadTokens, // in: x [N,H], scores [N,k]                                  out: [N,k,H], a copy a score, times it
+    SumExperts,  // in: x [N,k,H]                                               out: [N,H]
 };
 
 std::string_view name(OpKind kind); // "linear", "rms_norm", ...
@@ -83,8 +99,9 @@ struct Operation {
     OpKind kind = OpKind::Add;
     std::vector<Var> in;
     std::vector<Var> out;
-    std::vector<std::string> parameters; // own parameters of self it uses, in the order of the row
-    std::map<std::string, Attribute> attributes;
+    // Own parameters of self it uses, in the order of the row; "conv1d.weight": of a child that is not called itself.
+    std::vector<std::string> parameters;
+    std::map<std::string, Attribute> attributes; // in_place: true where it changes its first input (clamp_)
     std::vector<GuardRead> reads;
     int graphOps = 1; // tensor operations Dynamo records; only zero or not matters to capture
     // A bool of self: where it is false the branch is not taken and out[i] is in[i] (rope of layers without positions).

@@ -98,9 +98,14 @@ RowResult elementwiseOfTwo(const OpScope &scope) {
     const auto b = inputOf(scope, 1, 1);
     if (!a || !b)
         return tl::unexpected(a ? b.error() : a.error());
-    if (*a != *b)
+    Shape wide = *a, other = *b; // one of them may be a single channel
+    if (wide.back() == 1)
+        std::swap(wide, other);
+    if (other.back() == 1)
+        other.back() = wide.back();
+    if (other != wide)
         return mismatch(scope, "shapes " + toText(*a) + " and " + toText(*b) + " differ");
-    return cost(scope, {*a}, elements(*a), 1, 0);
+    return cost(scope, {wide}, elements(wide), 1, 0);
 }
 
 RowResult viewHeads(const OpScope &scope) {
@@ -273,7 +278,7 @@ RowResult router(const OpScope &scope) {
 // Only the experts that some token chose are read: at most one a choice.
 RowResult expertProduct(const OpScope &scope) {
     const auto x = inputOf(scope, 0, 2);
-    const auto chosen = inputOf(scope, 1, 2);
+    const auto chosen = inputOf(scope, scope.in.size() > 1 ? 1 : 0, 2);
     if (!x || !chosen)
         return tl::unexpected(x ? chosen.error() : x.error());
     if (scope.parameters.empty() || scope.parameters[0].size() != 3)
@@ -283,10 +288,60 @@ RowResult expertProduct(const OpScope &scope) {
         std::swap(weight[1], weight[2]);
     if (x->back() != weight[2])
         return mismatch(scope, "the input " + toText(*x) + " does not meet this rank's weight " + toText(weight));
-    const double products = elements(*chosen);
+    const double products = static_cast<double>((*chosen)[0] * (*chosen)[1]);
     const double matrix = static_cast<double>(weight[1]) * static_cast<double>(weight[2]);
     OpCost result = cost(scope, {Shape{(*chosen)[0], (*chosen)[1], weight[1]}}, 2.0 * products * matrix, 1, 1);
     result.work.weightBytes = std::min(products, static_cast<double>(weight[0])) * matrix * scope.parameterElementBytes;
+    return result;
+}
+
+RowResult spreadTokens(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 2);
+    const auto scores = inputOf(scope, 1, 2);
+    if (!x || !scores)
+        return tl::unexpected(x ? scores.error() : x.error());
+    const Shape out{(*x)[0], (*scores)[1], (*x)[1]};
+    return cost(scope, {out}, elements(out), 2, 1);
+}
+
+RowResult sumExperts(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 3);
+    if (!x)
+        return tl::unexpected(x.error());
+    return cost(scope, {Shape{(*x)[0], (*x)[2]}}, elements(*x), 1, 1);
+}
+
+RowResult concat(const OpScope &scope) {
+    Shape out;
+    for (std::size_t i = 0; i < scope.in.size(); ++i) {
+        const auto x = inputOf(scope, i, 1);
+        if (!x)
+            return tl::unexpected(x.error());
+        const std::int64_t width = i == 0 ? 0 : out.back();
+        out = *x;
+        out.back() += width;
+    }
+    return cost(scope, {out}, 0.0, 1, 0);
+}
+
+RowResult convolve(const OpScope &scope) {
+    const auto x = inputOf(scope, 0, 3);
+    if (!x)
+        return tl::unexpected(x.error());
+    if (scope.parameters.empty() || scope.parameters[0].size() != 3 || scope.parameters[0][0] != x->back())
+        return mismatch(scope, "the input " + toText(*x) + " does not meet this rank's filters");
+    return cost(scope, {*x}, 2.0 * elements(*x) * static_cast<double>(scope.parameters[0][2]), 4, 1);
+}
+
+// A state of [D, E] a head is decayed, corrected and read for each token.
+RowResult deltaRule(const OpScope &scope) {
+    const auto k = inputOf(scope, 1, 4);
+    const auto v = inputOf(scope, 2, 4);
+    if (!k || !v)
+        return tl::unexpected(k ? v.error() : k.error());
+    const double state = elements(*v) * static_cast<double>(k->back());
+    OpCost result = cost(scope, {*v}, 7.0 * state, 16, 1);
+    result.work.activationBytes += 2.0 * state / static_cast<double>(std::max<std::int64_t>(1, (*v)[1])) * 4.0;
     return result;
 }
 
@@ -330,6 +385,11 @@ constexpr CostRow rows[] = {
     {OpKind::Router, router},         {OpKind::ExpertProduct, expertProduct},
     {OpKind::InterleavedGlu, interleavedGlu},
     {OpKind::CombineExperts, combineExperts}, {OpKind::Scale, likeInput<1, 0, 1>}, {OpKind::Select, select},
+    {OpKind::LayerNorm, likeInput<8, 1, 4>}, {OpKind::UnitNorm, likeInput<5, 1, 3>},
+    {OpKind::Clamp, likeInput<1, 0, 2>}, {OpKind::Softcap, likeInput<3, 0, 3>}, {OpKind::CappedAttend, attend},
+    {OpKind::PositionScale, likeInput<1, 0, 5>}, {OpKind::Concat, concat},
+    {OpKind::Convolve, convolve}, {OpKind::DeltaRule, deltaRule},
+    {OpKind::GroupRouter, router}, {OpKind::SpreadTokens, spreadTokens}, {OpKind::SumExperts, sumExperts},
 };
 
 } // namespace

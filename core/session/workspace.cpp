@@ -7,10 +7,51 @@
 namespace tpscope {
 namespace {
 
+// Counts that make the description itself long: each layer has its modules, each head its place on the ranks.
+Result<void> checkCounts(const ModelConfig &config) {
+    constexpr std::pair<const char *, std::int64_t> limits[] = {
+        {"num_hidden_layers", 10'000}, {"num_attention_heads", 1 << 16}, {"num_key_value_heads", 1 << 16}};
+    for (const auto &[key, most] : limits) {
+        const auto count = config.integer(key, 0);
+        if (count && *count > most)
+            return fail(ErrorCode::BadInput,
+                        std::string("key \"") + key + "\": expected at most " + std::to_string(most) + ", found " +
+                            std::to_string(*count),
+                        Location{config.fileName()});
+    }
+    return {};
+}
+
+// Bytes are counted in 64 bits, and summed over the ranks.
+Result<void> checkSizes(const ModelDescription &model) {
+    constexpr double mostElements = 1e15;
+    double elements = 0.0;
+    for (const Module &module : model.tree.modules)
+        for (const Parameter &parameter : module.parameters) {
+            double own = 1.0;
+            for (const std::int64_t extent : parameter.shape)
+                own *= static_cast<double>(extent);
+            if ((elements += own) > mostElements)
+                return fail(ErrorCode::BadInput,
+                            "the sizes in the configuration make a model of more than 10^15 parameters, at " +
+                                module.name + "." + parameter.name,
+                            Location{model.config.fileName()});
+        }
+    return {};
+}
+
 Result<ModelDescription> describeModel(const ModelSource &source, const ModelConfig &config,
                                        const Upstream &upstream) {
-    if (findFamily(config.modelType()) || !source.hasWeights())
-        return describe(config, upstream);
+    if (isDescribed(config) || !source.hasWeights()) {
+        if (const auto counts = checkCounts(config); !counts)
+            return tl::unexpected(counts.error());
+        auto model = describe(config, upstream);
+        if (!model)
+            return model;
+        if (const auto sizes = checkSizes(*model); !sizes)
+            return tl::unexpected(sizes.error());
+        return model;
+    }
     const auto checkpoint = Checkpoint::open(source.weightFiles);
     if (!checkpoint)
         return tl::unexpected(checkpoint.error());

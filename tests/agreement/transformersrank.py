@@ -21,7 +21,6 @@ import torch.distributed as dist
 import transformers
 import transformers.distributed.mixin as mixin
 from torch.distributed.tensor import DTensor
-from transformers import AutoModelForCausalLM
 from transformers.distributed import DistributedConfig
 
 OUT_OF_STEP = ("Timed out", "timeout", "closed", "Connection", "EOF", "reset by peer")
@@ -44,6 +43,13 @@ def full(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def load(folder, **arguments):
+    """The class that the config names: an AutoModelForCausalLM has none for vision-language models."""
+    with open(os.path.join(folder, "config.json")) as file:
+        name = json.load(file)["architectures"][0]
+    return getattr(transformers, name).from_pretrained(folder, **arguments)
+
+
 def text_of(error):
     return "%s: %s" % (type(error).__name__, str(error)[:300])
 
@@ -52,7 +58,7 @@ class Reference:
     """What one process computes; by model."""
 
     def __init__(self, folder):
-        model = AutoModelForCausalLM.from_pretrained(folder)
+        model = load(folder)
         self.ids = torch.tensor([[(i * 37 + 11) % 250 for i in range(12)]])
         with torch.no_grad():
             self.logits = model(self.ids, use_cache=False).logits
@@ -76,7 +82,7 @@ class Reference:
 def run(plan, reference, world):
     try:
         config = DistributedConfig(tp_plan=plan["tp_plan"] or "auto", tp_size=world)
-        model = AutoModelForCausalLM.from_pretrained(plan["model"], distributed_config=config)
+        model = load(plan["model"], distributed_config=config)
     except Exception as error:
         return {"outcome": "rejected", "error": text_of(error)}
     try:
