@@ -125,6 +125,8 @@ Result<OracleAnswer> askOracle(const OracleOptions &options, bool logits, bool g
                       : askGloo(*loaded, request, **sink, interrupt.token());
     if (!report)
         return tl::unexpected(report.error());
+    if (report->gradients)
+        report->predictedCollectives = predictCollectives(runInputOf(*loaded, request.config), request);
     OracleAnswer answer{std::move(request), std::move(*report), {}, planName(*loaded), std::move(*sink)};
     if (isWrong(answer.report))
         answer.findings = findingsOf(*loaded, answer.request);

@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "exec/boundary.h"
 #include "exec/instructions.h"
+#include "shard/boundary.h"
 
 namespace tpscope {
 namespace {

@@ -106,7 +106,8 @@ void compareGradients(const OracleJob &job) {
     nlohmann::json message{{"type", oracle::gradientsMessage},
                            {"parameters", nlohmann::json::array()},
                            {"losses", trained.losses},
-                           {"true_loss", reference.losses.empty() ? 0.0 : reference.losses.front()}};
+                           {"true_loss", reference.losses.empty() ? 0.0 : reference.losses.front()},
+                           {"collectives", toJson(trained.collectives)}};
     for (const ParameterShard &shard : layout.parameters) {
         const std::vector<std::int64_t> shape(shard.globalShape.begin(), shard.globalShape.end());
         LocalGradient whole;

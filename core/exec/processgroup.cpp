@@ -138,9 +138,16 @@ void ProcessGroup::waits(bool now) const {
     m_place.status->beat.fetch_add(1, std::memory_order_relaxed);
 }
 
+void ProcessGroup::count(const char *kind, const at::Tensor &own) {
+    CollectiveCount &counted = m_counts[kind];
+    ++counted.count;
+    counted.bytes += static_cast<std::int64_t>(own.nbytes());
+}
+
 void ProcessGroup::allReduce(at::Tensor &tensor) {
     if (m_place.size == 1)
         return;
+    count("all_reduce", tensor);
     Impl &impl = *m_impl;
     if (impl.exchange) {
         const std::vector<at::Tensor> terms = impl.exchange->meet(m_place.rank, tensor);
@@ -186,6 +193,7 @@ void ProcessGroup::allGatherLast(const at::Tensor &local, at::Tensor &full) {
         throw std::runtime_error("gathering " + std::to_string(width) + " columns, rank " +
                                  std::to_string(m_place.rank) + " must have " + std::to_string(own.size()) +
                                  ", but has " + std::to_string(local.size(-1)));
+    count("all_gather", local);
     Impl &impl = *m_impl;
     if (impl.exchange) {
         at::cat_out(full, impl.exchange->meet(m_place.rank, local), -1);
@@ -233,6 +241,7 @@ void ProcessGroup::exchangeParts(const at::Tensor &own, std::int64_t width, std:
 
 at::Tensor ProcessGroup::allToAllRows(const at::Tensor &rows, const std::vector<std::int64_t> &send,
                                       const std::vector<std::int64_t> &receive) {
+    count("all_to_all", rows);
     std::vector<std::int64_t> shape = rows.sizes().vec();
     shape[0] = std::accumulate(receive.begin(), receive.end(), std::int64_t(0));
     at::Tensor out = at::empty(shape, rows.options());

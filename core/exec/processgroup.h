@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "run/rankchannel.h"
 #include "run/runconfig.h"
+#include "run/runtrace.h"
 
 namespace at {
 class Tensor;
@@ -57,6 +59,9 @@ public:
     // receive[r] of them from rank r, in the order of the ranks. rows contiguous.
     at::Tensor allToAllRows(const at::Tensor &rows, const std::vector<std::int64_t> &send,
                             const std::vector<std::int64_t> &receive);
+    void startCounting() { m_counts.clear(); }
+    // What this rank put into exchanges since, by kind: "all_reduce", "all_gather", "all_to_all". any() does not count.
+    const std::map<std::string, CollectiveCount> &counts() const { return m_counts; }
     // Returns when every rank has come; true when any rank said true.
     bool any(bool flag);
 
@@ -64,8 +69,10 @@ private:
     struct Impl;
     ProcessGroup(Place place, std::unique_ptr<Impl> impl);
     void waits(bool now) const;
+    void count(const char *kind, const at::Tensor &own);
     void exchangeParts(const at::Tensor &own, std::int64_t width, std::int64_t rows);
     Place m_place;
+    std::map<std::string, CollectiveCount> m_counts;
     std::unique_ptr<Impl> m_impl;
 };
 

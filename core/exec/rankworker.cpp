@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -26,6 +27,15 @@
 
 namespace tpscope {
 namespace {
+
+// Memory of this process that no file stands behind: what its weights, cache and buffers really take. 0: not told.
+std::uint64_t anonymousBytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("RssAnon:"))
+            return std::strtoull(line.c_str() + sizeof "RssAnon:", nullptr, 10) * 1024;
+    return 0;
+}
 
 using nlohmann::json;
 
@@ -231,7 +241,8 @@ void Worker::report(const RunConfig &config, const ExecutionModel &execution, co
             {{"module", time.module}, {"compute_ms", time.computeMs}, {"collective_ms", time.collectiveMs}});
     message["notes"] = {{"weights", m_random ? "random, seed " + std::to_string(config.seed) : "checkpoint"},
                         {"shard_bytes_rank_0", std::to_string(execution.weights.bytes())},
-                        {"bytes_read_rank_0", std::to_string(m_bytesRead)}};
+                        {"bytes_read_rank_0", std::to_string(m_bytesRead)},
+                        {"anonymous_bytes_rank_0", std::to_string(anonymousBytes())}};
     if (!m_outlet.hasLauncher())
         std::cout << message.dump() << std::endl;
     const auto *bytes = reinterpret_cast<const std::uint8_t *>(result.lastLogits.data());

@@ -164,6 +164,8 @@ std::vector<std::string> summedByDTensor(const ModelDescription &model, const Re
 TrainingResult steps(const ExecutionModel &model, GradientHooks &hooks, const TrainingRequest &request) {
     TrainingResult result;
     result.hooks.afterLoad = hooks.registered();
+    if (model.group)
+        model.group->startCounting();
     const PromptBatch prompts = PromptBatch::of(request.ids);
     const at::Tensor ids = at::tensor(at::ArrayRef<std::int64_t>(prompts.ids)).view({prompts.rows, prompts.tokens});
     for (int step = 0; step < request.microSteps; ++step) {
@@ -171,6 +173,8 @@ TrainingResult steps(const ExecutionModel &model, GradientHooks &hooks, const Tr
         if (step == 0)
             result.hooks.afterFirstForward = hooks.registered();
         backward(loss);
+        if (step == 0 && model.group)
+            result.collectives = model.group->counts();
         result.losses.push_back(loss.item<double>());
     }
     result.hooks.afterSteps = hooks.registered();

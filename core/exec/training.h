@@ -42,6 +42,7 @@ struct TrainingResult {
     std::vector<double> losses; // one a micro-step
     std::map<std::string, LocalGradient> gradients; // by full name; tied parameters once
     HookCounts hooks;
+    std::map<std::string, CollectiveCount> collectives; // of the first micro-step, its hooks included
 };
 
 // Loads this rank's shards and runs request.microSteps times forward, cross-entropy as transformers' causal language

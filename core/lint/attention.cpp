@@ -133,25 +133,25 @@ GradientKind gradientOf(Use use, const GradientKind &kind, int cause) {
 
 // One sink a query head: as many as the rank's heads, and those of just these heads.
 bool FlowRun::meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y,
-                        const Frame &frame) {
+                        std::int64_t valueDim, const Frame &frame) {
     const auto sinks = operation.parameters.empty() ? std::nullopt : operand(operation.parameters.front(), frame);
     if (!sinks)
         return true;
     if (!compatible(q, *sinks, label, frame))
         return false;
-    const std::int64_t headDim = y.headDim;
     std::vector<FlowSide> sides = side(q, "query heads", frame.self);
     sides.push_back({frame.self, sinks->columns, std::string(sinks->parameter->name)});
     bool right = true;
     for (int r = 0; r < m_tp; ++r) {
-        const std::int64_t heads = q.layout.width(r) / headDim;
+        // They join the scores, of which a single query head has as many as it meets key heads.
+        const std::int64_t heads = y.layout.width(r) / valueDim;
         if (sinks->columns.width(r) != heads) {
             fails(FlowCause::OperandWidth, frame.self, label, std::move(sides), sinks->parameter->name);
             return false;
         }
         for (std::int64_t head = 0; head < heads && right; ++head) {
             const Channels own = slice(sinks->columns.at(r), head, head + 1);
-            right = !own.empty() && own.front().begin == headAt(q.layout.at(r), head, headDim);
+            right = !own.empty() && own.front().begin == headAt(y.layout.at(r), head, valueDim);
         }
     }
     if (!right)
@@ -205,7 +205,7 @@ Value FlowRun::attend(const Operation &operation, std::string_view label, const 
     }
     joinScales(y, q, k, v, label, frame);
     y.gradient = newSlot();
-    if (!meetSinks(operation, label, q, y, frame))
+    if (!meetSinks(operation, label, q, y, dims.value, frame))
         return behindError();
     y.requiresGradient = q.requiresGradient || k.requiresGradient || v.requiresGradient;
     attentionGradient(y, in, {met.right, met.wholeKeys, met.wholeValues}, label, std::move(sides), frame.self);

@@ -102,7 +102,8 @@ private:
     Value spreadTokens(std::string_view label, const Value &x, const Value &scores, const Frame &frame);
     Value catHeads(std::string_view label, const Value &a, const Value &b, const Frame &frame);
     Value attend(const Operation &operation, std::string_view label, const Values &in, const Frame &frame);
-    bool meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y, const Frame &frame);
+    bool meetSinks(const Operation &operation, std::string_view label, const Value &q, Value &y, std::int64_t valueDim,
+                   const Frame &frame);
     void attentionGradient(const Value &y, const Values &in, const std::array<bool, 3> &met, std::string_view label,
                            std::vector<FlowSide> sides, ModuleIndex module);
     void joinScales(Value &y, const Value &q, const Value &k, const Value &v, std::string_view label,

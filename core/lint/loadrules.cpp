@@ -317,6 +317,11 @@ std::string refusal(const LintContext &context, const EffectiveRule &rule) {
         const Parameter *parameter = owner ? owner->parameter(name.substr(dot + 1)) : nullptr;
         if (!parameter)
             continue;
+        const ParameterShard *shard = context.shards.find(name);
+        if (shard && shard->placement.kind == PlacementKind::StridedShard && !parameter->storedInParts() &&
+            std::ranges::any_of(shard->held, [](const auto &held) { return held.empty(); }))
+            return "some rank would hold nothing of " + inTicks(genericName(name)) +
+                   ", and the loader cannot read an empty part of a packed weight";
         if (style.needsTwoDims && parameter->shape.size() < 2)
             return inTicks(genericName(name)) + " has one dimension, the style cuts the second";
     }

@@ -76,12 +76,15 @@ Value FlowRun::linear(const Operation &operation, std::string_view label, const 
     sides.push_back({frame.self, columns, "weight"});
     if (!x.layout.sameWidths(columns))
         return fails(FlowCause::InputWidth, frame.self, label, std::move(sides));
+    // DTensor cuts what it takes to be whole like the weight's columns: a rank's own slice is all that counts.
+    const bool slices = claimed && !weight->columns.isFull();
+    const bool meet = slices ? x.layout.ownChunk() == weight->columns : x.layout == columns;
     Value y = x;
     y.headDim = 0;
     y.tailGradient = -1;
     y.origin = frame.self;
     y.layout = claimed ? full(weight->rows.extent()) : weight->rows;
-    if (!(x.layout == columns))
+    if (!meet)
         misfit(y, x, FlowCause::InputChannels, frame.self, label, std::move(sides));
     if (x.partial() && (bias || !columns.isFull()))
         spoilPartial(y, x, label, frame);

@@ -2,6 +2,7 @@
 #include "model/weightsource.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "model/floatconvert.h"
@@ -102,6 +103,14 @@ Result<WeightSource> WeightSource::open(const ModelSource &source, const ModelDe
     WeightSource weights;
     weights.m_seed = seed;
     if (source.hasWeights()) {
+        if (const auto raw = model.config.json().find("quantization_config");
+            raw != model.config.json().end() && raw->is_object())
+            return fail(ErrorCode::Unsupported,
+                        "the weights are quantised (quantization_config: " +
+                            shortened(raw->value("quant_method", std::string("of no named method"))) +
+                            "), and TPScope computes with floating-point weights only; give an unquantised checkpoint, "
+                            "or a config.json alone for random weights",
+                        Location{model.config.fileName()});
         auto checkpoint = Checkpoint::open(source.weightFiles, source.indexPath);
         if (!checkpoint)
             return tl::unexpected(checkpoint.error());

@@ -100,9 +100,7 @@ RunTrace readTrace(const Json &result, const RunConfig &config) {
     for (const auto &[kind, count] : registered.items())
         trace.hooksRegistered += count.get<int>();
     if (result.contains("collectives"))
-        for (const auto &[kind, counted] : result.at("collectives").at("decode_step").items())
-            trace.collectives[kind] = {counted.at("count").get<std::int64_t>(),
-                                       counted.at("bytes").get<std::int64_t>()};
+        trace.collectives = collectivesFromJson(result.at("collectives").at("decode_step"));
     if (result.contains("graphs"))
         trace.graphs = graphNumbersOf(result.at("graphs"));
     return trace;

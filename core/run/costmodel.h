@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "graph/hooksites.h"
 #include "run/hardwareprofile.h"
 #include "run/runtrace.h"
 #include "shard/shardlayout.h"
@@ -50,6 +51,12 @@ struct ForwardWork {
 // Walks the model's programs on each kind of rank. Errors: Unsupported (the family's flow is not known), CannotRun (shapes that
 // do not meet, as in a plan whose forward fails; says the module and both shapes).
 Result<ForwardWork> forwardWork(const ModelDescription &model, const ResolvedPlan &plan, int batch, int tokens);
+
+// What rank 0 puts into exchanges in one forward with gradients and its backward, all parameters training, by kind; hooks
+// included. Errors: those of forwardWork(); Unsupported where tokens travel to the ranks of their experts.
+Result<std::map<std::string, CollectiveCount>> trainingCollectives(const ModelDescription &model,
+                                                                   const ResolvedPlan &plan, HookMode hooks, int batch,
+                                                                   int tokens);
 
 // The decoder layer a module belongs to (its own or an ancestor's layer_idx), -1 outside layers.
 int layerOf(const ModuleTree &tree, ModuleIndex module);

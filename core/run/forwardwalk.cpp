@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <set>
 #include <unordered_map>
 
 #include "run/costrows.h"
+#include "shard/boundary.h"
 
 namespace tpscope {
 namespace {
 
-using Values = std::vector<LocalShape>;
+// A tensor on one rank.
+struct Local {
+    LocalShape shape;
+    bool gradient = false; // in training: a gradient flows back to it
+};
+using Values = std::vector<Local>;
+
+// Masks and tables are made of what is known before; which experts are chosen is a number.
+bool passesGradient(OpKind kind, std::size_t output) {
+    return kind != OpKind::RopeTable && kind != OpKind::CausalMask && (kind != OpKind::Router || output == 0);
+}
 
 // The walk of one rank: interprets the programs with local shapes instead of tensors and notes the work.
 class RankWalk {
 public:
-    RankWalk(const ModelDescription &model, const ResolvedPlan &plan, const ShardLayout &layout, Rank rank)
-        : m_model(model), m_plan(plan), m_rank(rank), m_elementBytes(static_cast<double>(elementSize(model.dtype))) {
+    // training: collectives of a backward are noted as well, beside those of the forward.
+    RankWalk(const ModelDescription &model, const ResolvedPlan &plan, const ShardLayout &layout, Rank rank,
+             bool training = false)
+        : m_model(model), m_plan(plan), m_rank(rank), m_training(training), m_elementBytes(static_cast<double>(elementSize(model.dtype))) {
         for (const ParameterShard &shard : layout.parameters)
             m_shards.emplace(shard.name, &shard);
         for (const Tie &tie : model.tree.ties)
@@ -25,7 +39,7 @@ public:
 private:
     struct Frame {
         ModuleIndex self;
-        std::unordered_map<Var, LocalShape> values;
+        std::unordered_map<Var, Local> values;
         std::unordered_map<std::string, ModuleIndex> elements; // of loops
     };
 
@@ -38,12 +52,15 @@ private:
     Result<void> store(const Result<Values> &values, const std::vector<Var> &out, Frame &frame);
     Values argumentsOf(const std::vector<Var> &names, const Frame &frame) const;
     void collective(std::string_view op, ModuleIndex module, const Shape &in, const Shape &full);
-    void outputOf(const ParallelStyle &style, ModuleIndex index, Values &values);
+    Result<Boundary> boundaryAt(ModuleIndex index) const;
+    void enter(const Boundary &edge, ModuleIndex index, Values &arguments);
+    void leave(const Boundary &edge, ModuleIndex index, Values &values);
     const ParameterShard *shardOf(const Module &module, const std::string &parameter) const;
 
     const ModelDescription &m_model;
     const ResolvedPlan &m_plan;
     Rank m_rank;
+    bool m_training;
     double m_elementBytes;
     std::unordered_map<std::string, const ParameterShard *> m_shards;
     std::vector<WorkItem> m_items;
@@ -59,7 +76,7 @@ Values RankWalk::argumentsOf(const std::vector<Var> &names, const Frame &frame) 
     values.reserve(names.size());
     for (const Var &variable : names) {
         const auto it = frame.values.find(variable);
-        values.push_back(it == frame.values.end() ? LocalShape{} : it->second);
+        values.push_back(it == frame.values.end() ? Local{} : it->second);
     }
     return values;
 }
@@ -68,7 +85,7 @@ Result<void> RankWalk::store(const Result<Values> &values, const std::vector<Var
     if (!values)
         return tl::unexpected(values.error());
     for (std::size_t i = 0; i < out.size(); ++i)
-        frame.values[out[i]] = i < values->size() ? (*values)[i] : LocalShape{};
+        frame.values[out[i]] = i < values->size() ? (*values)[i] : Local{};
     return {};
 }
 
@@ -83,36 +100,57 @@ void RankWalk::collective(std::string_view op, ModuleIndex module, const Shape &
     m_items.push_back(item);
 }
 
-// What the style does to the output: the only places where ranks exchange anything in a forward.
-void RankWalk::outputOf(const ParallelStyle &style, ModuleIndex index, Values &values) {
-    if (values.empty() || !values[0])
+Result<Boundary> RankWalk::boundaryAt(ModuleIndex index) const {
+    const Module &module = m_model.tree.at(index);
+    const ParameterShard *weight = shardOf(module, "weight");
+    return boundaryOf(m_plan.tp > 1 ? m_plan.styleOfModule(index) : nullptr, module, m_model.config,
+                      weight ? &weight->placement : nullptr);
+}
+
+// What the style does to the input, and in a backward to its gradient.
+void RankWalk::enter(const Boundary &edge, ModuleIndex index, Values &arguments) {
+    for (std::size_t i = 0; i < arguments.size() && (i == 0 || edge.sumsEveryInput); ++i)
+        if (edge.sumsInputGradient && arguments[i].gradient)
+            collective("all_reduce", index, *arguments[i].shape, *arguments[i].shape);
+    if (!edge.splitsInput || arguments.empty() || !arguments[0].shape)
         return;
-    Shape &out = *values[0];
-    if (style.output == ParallelStyle::Output::Reduce) {
+    const Shape whole = *arguments[0].shape;
+    std::int64_t &features = arguments[0].shape->back();
+    features = chunkOf(features, m_plan.tp, m_rank).size();
+    if (arguments[0].gradient)
+        collective("all_gather", index, *arguments[0].shape, whole);
+}
+
+void RankWalk::leave(const Boundary &edge, ModuleIndex index, Values &values) {
+    if (values.empty() || !values[0].shape)
+        return;
+    Shape &out = *values[0].shape;
+    if (edge.reduces)
         collective("all_reduce", index, out, out);
-    } else if (style.output == ParallelStyle::Output::Gather) {
+    if (edge.gathers) {
         const Shape local = out;
-        for (const Parameter &parameter : m_model.tree.at(index).parameters)
-            if (const ParameterShard *shard = shardOf(m_model.tree.at(index), parameter.name);
-                shard && shard->dim >= 0) {
-                out.back() = shard->globalShape[static_cast<std::size_t>(shard->dim)];
-                break;
-            }
+        out.back() = edge.gatheredWidth;
         collective("all_gather", index, local, out);
+    }
+    if (edge.summedColumns > 0 && values[0].gradient) {
+        Shape columns = out;
+        columns.back() = edge.summedColumns;
+        collective("all_reduce", index, columns, columns);
     }
 }
 
 Result<Values> RankWalk::callModule(ModuleIndex index, Values arguments) {
     const Module &module = m_model.tree.at(index);
-    const ParallelStyle *style = m_plan.tp > 1 ? m_plan.styleOfModule(index) : nullptr;
-    if (style && style->input == ParallelStyle::Input::Split && !arguments.empty() && arguments[0]) {
-        std::int64_t &features = arguments[0]->back();
-        features = chunkOf(features, m_plan.tp, m_rank).size();
-    }
+    const auto edge = boundaryAt(index);
+    if (!edge)
+        return tl::unexpected(edge.error());
+    if (edge->dispatches && m_training)
+        return fail(ErrorCode::Unsupported, "how many tokens travel to which expert depends on the tokens");
+    enter(*edge, index, arguments);
     auto values = callProgram(module.callProgram.empty() ? module.forwardProgram : module.callProgram, index,
                               arguments);
-    if (values && style)
-        outputOf(*style, index, *values);
+    if (values)
+        leave(*edge, index, *values);
     return values;
 }
 
@@ -123,19 +161,27 @@ Result<Values> RankWalk::callProgram(const std::string &id, ModuleIndex self, co
     const ForwardProgram &program = it->second;
     Frame frame{self, {}, {}};
     for (std::size_t i = 0; i < program.inputs.size(); ++i)
-        frame.values[program.inputs[i]] = i < arguments.size() ? arguments[i] : LocalShape{};
+        frame.values[program.inputs[i]] = i < arguments.size() ? arguments[i] : Local{};
     if (const auto walked = walk(program.body, frame); !walked)
         return tl::unexpected(walked.error());
     return argumentsOf(program.outputs, frame);
 }
 
 Result<void> RankWalk::operation(const Operation &operation, Frame &frame) {
+    if (m_training && operation.kind == OpKind::SliceTokens) // every token has a label
+        return store(argumentsOf(operation.in, frame), operation.out, frame);
     const Module &self = m_model.tree.at(frame.self);
-    OpScope scope{operation, self, argumentsOf(operation.in, frame), {}, m_elementBytes, m_elementBytes};
+    OpScope scope{operation, self, {}, {}, m_elementBytes, m_elementBytes};
+    bool gradient = false;
+    for (const Local &in : argumentsOf(operation.in, frame)) {
+        scope.in.push_back(in.shape);
+        gradient = gradient || in.gradient;
+    }
     for (const std::string &parameter : operation.parameters)
         if (const ParameterShard *shard = shardOf(self, parameter)) {
             scope.parameters.push_back(shard->localShapes[static_cast<std::size_t>(m_rank.value)]);
             scope.parameterElementBytes = static_cast<double>(elementSize(shard->dtype));
+            gradient = gradient || m_training;
         }
     auto cost = costOf(scope);
     if (!cost)
@@ -143,7 +189,10 @@ Result<void> RankWalk::operation(const Operation &operation, Frame &frame) {
     cost->work.module = frame.self;
     cost->work.layer = layerOf(m_model.tree, frame.self);
     m_items.push_back(cost->work);
-    return store(std::move(cost->out), operation.out, frame);
+    Values out;
+    for (std::size_t i = 0; i < cost->out.size(); ++i)
+        out.push_back({std::move(cost->out[i]), gradient && passesGradient(operation.kind, i)});
+    return store(std::move(out), operation.out, frame);
 }
 
 Result<void> RankWalk::call(const CallModule &call, Frame &frame) {
@@ -204,7 +253,7 @@ Result<std::vector<WorkItem>> RankWalk::run(int batch, int tokens) {
     // The model is called with ids; positions have their shape; masks and caches are no tensors of the walk.
     Values arguments;
     for (const Var &input : root.inputs)
-        arguments.push_back(arguments.empty() || input == "position_ids" ? LocalShape{ids} : LocalShape{});
+        arguments.push_back({arguments.empty() || input == "position_ids" ? LocalShape{ids} : LocalShape{}});
     if (const auto values = callModule(ModuleIndex{0}, std::move(arguments)); !values)
         return tl::unexpected(values.error());
     return std::move(m_items);
@@ -251,6 +300,27 @@ Result<ForwardWork> forwardWork(const ModelDescription &model, const ResolvedPla
         work.kinds.push_back(std::move(*items));
     }
     return work;
+}
+
+Result<std::map<std::string, CollectiveCount>> trainingCollectives(const ModelDescription &model,
+                                                                   const ResolvedPlan &plan, HookMode hooks, int batch,
+                                                                   int tokens) {
+    if (!model.flowKnown())
+        return fail(ErrorCode::Unsupported, "the forward of model_type '" + model.modelType + "' is not described");
+    const ShardLayout layout = shardLayout(model, plan);
+    const auto items = RankWalk(model, plan, layout, Rank{0}, true).run(batch, tokens);
+    if (!items)
+        return tl::unexpected(items.error());
+    std::map<std::string, CollectiveCount> counts = totals(*items, tokens).collectives;
+    std::set<std::string> summed;
+    for (const HookSite &site : hooks == HookMode::None ? std::vector<HookSite>{} : hookSites(model, plan, hooks))
+        summed.insert(site.parameters.begin(), site.parameters.end());
+    for (const ParameterShard &shard : layout.parameters)
+        if (summed.contains(shard.name)) {
+            ++counts["all_reduce"].count;
+            counts["all_reduce"].bytes += shard.bytes.front();
+        }
+    return counts;
 }
 
 } // namespace tpscope

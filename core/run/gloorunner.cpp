@@ -65,8 +65,7 @@ void Collector::readResult(RunTrace &trace) const {
     m_result.at("output_ids").get_to(trace.outputIds);
     m_result.at("token_ms").get_to(trace.tokenMs);
     m_result.at("time_to_first_token_ms").get_to(trace.timeToFirstTokenMs);
-    for (const auto &[kind, count] : m_result.at("collectives").items())
-        trace.collectives[kind] = {count.at("count").get<std::int64_t>(), count.at("bytes").get<std::int64_t>()};
+    trace.collectives = collectivesFromJson(m_result.at("collectives"));
     m_result.at("hooks_registered").get_to(trace.hooksRegistered);
     for (const json &row : m_result.at("modules"))
         trace.perModule.push_back({row.at("module").get<std::string>(), row.at("compute_ms").get<double>(),

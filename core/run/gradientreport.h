@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/dtype.h"
+#include "run/runtrace.h"
 
 // Is a gradient right, and if not, why: by rule, from what was measured on the ranks. No tensors in here.
 namespace tpscope {
@@ -54,6 +56,7 @@ struct GradientReport {
     std::vector<ParameterGradient> parameters; // those that train, in the order of named_parameters()
     std::vector<double> losses;                // of rank 0, one a micro-step
     double trueLoss = 0.0;
+    std::map<std::string, CollectiveCount> collectives; // of rank 0 in one micro-step, forward, backward and hooks
     bool exact() const;
 };
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run/costmodel.h"
 #include "run/launcher.h"
 #include "run/oraclemessages.h"
 #include "run/prompts.h"
@@ -95,6 +96,17 @@ OracleReport Collector::report(const OracleRequest &request) const {
 }
 
 } // namespace
+
+std::optional<std::map<std::string, CollectiveCount>> predictCollectives(const RunInput &input,
+                                                                         const OracleRequest &request) {
+    if (!request.trainable.empty() || request.gradientCheckpointing || input.plan.ep > 1 || !input.model.flowKnown() ||
+        request.config.inputIds.empty())
+        return std::nullopt;
+    const PromptBatch prompts = PromptBatch::of(request.config.inputIds);
+    auto found = trainingCollectives(input.model, input.plan, request.config.hooks, static_cast<int>(prompts.rows),
+                                     static_cast<int>(prompts.tokens));
+    return found ? std::optional(std::move(*found)) : std::nullopt;
+}
 
 std::string_view name(OracleReport::Verdict verdict) {
     switch (verdict) {

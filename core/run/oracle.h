@@ -69,11 +69,16 @@ struct OracleReport {
     std::optional<LogitComparison> logits;    // not set: not asked for, or not reached
     std::optional<Divergence> divergence;     // not set: none, or none was found
     std::optional<GradientReport> gradients;  // not set: not asked for, or not reached
+    std::optional<std::map<std::string, CollectiveCount>> predictedCollectives; // of a micro-step; see predictCollectives()
     std::string attention;
     std::string dtype;
     Environment environment;
     std::vector<std::string> statements; // what a reader must know beside the numbers
 };
+// What rank 0 exchanges in one micro-step, by rule. nullopt where no rule says it: some parameters do not train, layers are
+// computed again, tokens travel to experts, the flow is not described.
+std::optional<std::map<std::string, CollectiveCount>> predictCollectives(const RunInput &input,
+                                                                         const OracleRequest &request);
 // From what the report holds, by the same rule for every backend.
 OracleReport::Verdict judge(const OracleReport &report, const OracleRequest &request);
 std::string_view name(OracleReport::Verdict verdict); // "right", "wrong-logits", "wrong-gradients", "failed"

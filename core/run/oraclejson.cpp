@@ -46,6 +46,12 @@ json gradientsOf(const GradientReport &report) {
             {"parameters", parametersOf(report)}};
 }
 
+// Of one micro-step on rank 0.
+json collectivesOf(const OracleReport &report) {
+    return {{"measured", toJson(report.gradients->collectives)},
+            {"predicted", report.predictedCollectives ? toJson(*report.predictedCollectives) : json(nullptr)}};
+}
+
 json contextOf(const OracleReport &report, const OracleRequest &request) {
     json out{{"model", request.config.modelArgument},
              {"plan", request.config.planArgument},
@@ -78,7 +84,8 @@ json requestToJson(const OracleRequest &request) {
                      {"gradients", request.gradients},
                      {"decode_steps", request.decodeSteps},
                      {"micro_steps", request.microSteps},
-                     {"trainable", request.trainable}};
+                     {"trainable", request.trainable},
+                     {"gradient_checkpointing", request.gradientCheckpointing}};
     return out;
 }
 
@@ -97,6 +104,7 @@ Result<std::optional<OracleRequest>> oracleRequestFromJson(const json &json) {
         found->at("decode_steps").get_to(request.decodeSteps);
         found->at("micro_steps").get_to(request.microSteps);
         found->at("trainable").get_to(request.trainable);
+        found->at("gradient_checkpointing").get_to(request.gradientCheckpointing);
     } catch (const nlohmann::json::exception &error) {
         return fail(ErrorCode::BadInput, std::string("the request's \"oracle\": ") + error.what());
     }
@@ -121,6 +129,8 @@ json toJson(const OracleReport &report, const OracleRequest &request) {
     else
         out["logits"] = nullptr;
     out["gradients"] = report.gradients ? gradientsOf(*report.gradients) : json(nullptr);
+    if (report.gradients)
+        out["gradients"]["collectives"] = collectivesOf(report);
     return out;
 }
 
@@ -128,6 +138,7 @@ json gradientsToJson(const OracleReport &report, const OracleRequest &request) {
     json out = contextOf(report, request);
     const GradientReport none;
     out.update(gradientsOf(report.gradients ? *report.gradients : none));
+    out["collectives"] = report.gradients ? collectivesOf(report) : json(nullptr);
     if (!report.gradients) {
         out["gradient_norm"] = nullptr;
         out["verdict"] = "wrong"; // a step that raises gives no gradient
@@ -192,6 +203,7 @@ void readGradients(const json &message, int microSteps, DType dtype, OracleRepor
     report.gradients = judgeGradients(facts, microSteps, dtype);
     message.at("losses").get_to(report.gradients->losses);
     message.at("true_loss").get_to(report.gradients->trueLoss);
+    report.gradients->collectives = collectivesFromJson(message.at("collectives"));
 }
 
 } // namespace oracle

@@ -33,7 +33,7 @@ struct RankTrace {
 };
 
 struct CollectiveCount {
-    std::int64_t count = 0; // per decode step and rank
+    std::int64_t count = 0; // per decode step, or micro-step of training, and rank
     std::int64_t bytes = 0; // sum of the message sizes of one rank
 };
 
@@ -100,6 +100,10 @@ struct RunTrace {
     std::string plan;
     std::string planText;
 };
+
+// {"all_reduce": {"count", "bytes"}, ...}, and back, which throws nlohmann::json::exception.
+nlohmann::json toJson(const std::map<std::string, CollectiveCount> &collectives);
+std::map<std::string, CollectiveCount> collectivesFromJson(const nlohmann::json &json);
 
 // Fills what a trace says of the run it comes from: model, plan, tp, hooks.
 void describeRun(RunTrace &trace, const RunConfig &config);

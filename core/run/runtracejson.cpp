@@ -43,13 +43,6 @@ Json environmentJson(const Environment &environment) {
             {"date", environment.date},           {"notes", environment.notes}};
 }
 
-Json collectivesJson(const RunTrace &trace) {
-    Json result = Json::object();
-    for (const auto &[collective, counted] : trace.collectives)
-        result[collective] = {{"count", counted.count}, {"bytes", counted.bytes}};
-    return result;
-}
-
 Json perModuleJson(const RunTrace &trace) {
     Json result = Json::array();
     for (const ModuleTime &time : trace.perModule)
@@ -162,6 +155,20 @@ void readCollectives(JsonFields reader, RunTrace &trace) {
 
 } // namespace
 
+nlohmann::json toJson(const std::map<std::string, CollectiveCount> &collectives) {
+    Json result = Json::object();
+    for (const auto &[collective, counted] : collectives)
+        result[collective] = {{"count", counted.count}, {"bytes", counted.bytes}};
+    return result;
+}
+
+std::map<std::string, CollectiveCount> collectivesFromJson(const nlohmann::json &json) {
+    std::map<std::string, CollectiveCount> result;
+    for (const auto &[collective, counted] : json.items())
+        result[collective] = {counted.at("count").get<std::int64_t>(), counted.at("bytes").get<std::int64_t>()};
+    return result;
+}
+
 Json toJson(const RunTrace &trace) {
     Json json{{"backend", name(trace.backend)},
               {"source", name(trace.source)},
@@ -175,7 +182,7 @@ Json toJson(const RunTrace &trace) {
               {"time_to_first_token_samples_ms", trace.timeToFirstTokenMs},
               {"launches", trace.launchesPerToken},
               {"hooks_registered", trace.hooksRegistered},
-              {"collectives", collectivesJson(trace)},
+              {"collectives", toJson(trace.collectives)},
               {"per_module", perModuleJson(trace)},
               {"graphs", nullptr},
               {"predicted_graphs", nullptr},

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from probe_batch import Batch
+from probe_collectives import CountCollectives
 from probe_compare import (
     differing_dim,
     finite,
@@ -116,14 +117,16 @@ def train(model, hooks, request):
     try:
         prepare(model, request)
         with counts.watching():
-            for _ in range(request["oracle"]["micro_steps"]):
+            with CountCollectives() as exchanged:
+                losses.append(backward(model, request))
+            for _ in range(request["oracle"]["micro_steps"] - 1):
                 losses.append(backward(model, request))
     except Exception as error:
         raise ProbeError("training-error", str(error), module_of(error, model)) from error
     for name, parameter in model.named_parameters():
         if owes_sum(parameter.grad):
             counts.count(name)
-    return losses, counts.counts
+    return losses, counts.counts, exchanged.counts
 
 
 def held_by(weight, local, rank):
@@ -205,7 +208,7 @@ def synced_parameters(model, hooks):
 
 def compare(model, hooks, request, expected):
     """The facts of all gradients, the same on every rank. expected: reference(), on rank 0."""
-    losses, reductions = train(model, hooks, request)
+    losses, reductions, exchanged = train(model, hooks, request)
     synced = synced_parameters(model, hooks)
     own = dict(model.named_parameters())
     listed = object_of_first(
@@ -231,6 +234,7 @@ def compare(model, hooks, request, expected):
         "parameters": parameters,
         "not_compared": foreign,
         "losses": losses,
+        "collectives": exchanged,
         "true_loss": object_of_first(expected and expected["loss"]),
         "norms": of_all(total_norms(model)),
     }

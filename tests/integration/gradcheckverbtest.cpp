@@ -58,6 +58,8 @@ private slots:
             QTest::addRow("%s 3", qPrintable(hooks)) << version << hooks << "backward_3_accumulated" << 3;
             QTest::addRow("%s only norms", qPrintable(hooks))
                 << version << hooks << "only_norms_trainable_backward_1" << 1;
+            QTest::addRow("%s checkpointing", qPrintable(hooks))
+                << version << hooks << "gradient_checkpointing_backward_1" << 1;
         }
     }
 
@@ -73,6 +75,8 @@ private slots:
         const bool onlyNorms = step.startsWith("only_norms");
         if (onlyNorms)
             arguments << "--trainable" << "model.layers.*.self_attn.?_norm.weight";
+        if (step.startsWith("gradient_checkpointing"))
+            arguments << "--gradient-checkpointing";
         const ProgramRun run = runTpscope(arguments);
         const QJsonObject report = run.json();
         QVERIFY2(!report.isEmpty(), run.err);

@@ -64,6 +64,10 @@ class RecordedForwardsTest : public QObject {
         return folder.path();
     }
 
+    static QJsonObject recordedCollectives() {
+        return readObject(QStringLiteral(TPSCOPE_TEST_DATA "/recorded/collectives.json"))["models"].toObject();
+    }
+
 private slots:
     void initTestCase() {
         m_models = readObject(QStringLiteral(TPSCOPE_TEST_DATA "/recorded/forwards.json"))["models"].toObject();
@@ -165,6 +169,29 @@ private slots:
         QVERIFY2(run.exitCode == 0, run.err + run.out);
         QCOMPARE(run.json()["verdict"].toString(), QString("exact"));
         QVERIFY(!run.json()["parameters"].toArray().isEmpty());
+    }
+
+    // Counts and bytes: what transformers exchanged, what our ranks exchange, and what the rules say.
+    void collectivesEqualTransformers_data() {
+        QTest::addColumn<QString>("model");
+        for (const QString &model : recordedCollectives().keys())
+            QTest::newRow(qPrintable(model)) << model;
+    }
+
+    void collectivesEqualTransformers() {
+        QFETCH(QString, model);
+        const QJsonObject recorded = recordedCollectives()[model].toObject();
+        const QStringList common{"--model", fixture("models/" + model), "--tp", "2", "--format", "json", "--quiet"};
+        for (const char *backend : {"gloo", "simulated"}) {
+            const ProgramRun run = runTpscope(QStringList{"run", "--backend", backend, "--new-tokens", "4"} + common);
+            QVERIFY2(run.exitCode == 0, run.err);
+            QCOMPARE(run.json()["collectives"].toObject(), recorded["decode_step"].toObject());
+        }
+        const ProgramRun training = runTpscope(QStringList{"gradcheck"} + common);
+        QVERIFY2(training.exitCode <= 1, training.err);
+        const QJsonObject counted = training.json()["collectives"].toObject();
+        QCOMPARE(counted["measured"].toObject(), recorded["training_step"].toObject());
+        QCOMPARE(counted["predicted"].toObject(), recorded["training_step"].toObject());
     }
 
     // Accumulated twice, post-accumulate-grad hooks sum again, computed once or again.

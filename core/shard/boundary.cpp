@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "exec/boundary.h"
+#include "shard/boundary.h"
 
 #include <algorithm>
 
