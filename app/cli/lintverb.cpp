@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <algorithm>
 #include <iostream>
 
 #include "app/cli/common.h"
 #include "app/cli/table.h"
 #include "app/cli/verbs.h"
 #include "base/text.h"
+#include "lint/codes.h"
+#include "lint/target.h"
+#include "run/hardwareprofile.h"
 
 namespace tpscope::cli {
 namespace {
@@ -13,13 +17,54 @@ struct LintVerbOptions : CommonOptions {
     bool train = false;
     int microSteps = 1;
     std::vector<std::string> trainable;
+    bool clipGradNorm = false;
+    std::string device;
+    std::string target;
 };
 
+// "1 2 4", "1 to 64".
 std::string join(const std::vector<int> &numbers) {
+    constexpr std::size_t worthFolding = 4;
     std::string out;
-    for (const int number : numbers)
-        out += (out.empty() ? "" : " ") + std::to_string(number);
+    for (std::size_t i = 0; i < numbers.size();) {
+        std::size_t last = i;
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
+            ++last;
+        out += (out.empty() ? "" : " ") + std::to_string(numbers[i]);
+        if (last + 1 - i >= worthFolding) {
+            out += " to " + std::to_string(numbers[last]);
+            i = last;
+        }
+        ++i;
+    }
     return out.empty() ? "none" : out;
+}
+
+// What the breaks come to: graphs and launches with and without the hooks, and what launches cost by a profile.
+nlohmann::json costOfBreaks(const Loaded &loaded, LintReport &report) {
+    const auto finding = std::ranges::find(report.diagnostics, code::hooksBreakGraph, &Diagnostic::code);
+    if (finding == report.diagnostics.end() || report.outcome == Outcome::Rejected ||
+        report.outcome == Outcome::ForwardError || !loaded.model().flowKnown())
+        return nullptr;
+    CaptureOptions options;
+    options.upstream = loaded.upstream();
+    const auto with = captureGraphs(loaded.workspace->modelFor(loaded.hooks), loaded.plan, loaded.hooks, options);
+    const auto without = captureGraphs(loaded.model(), loaded.plan, HookMode::PostAccumulateGrad, options);
+    const auto profile = loadProfile(RunConfig{}.profile);
+    if (!with || !without || !profile)
+        return nullptr;
+    const double cost = (with->decode.launches - without->decode.launches) * profile->launchUs.value / 1000.0;
+    finding->message += ": predicted " + std::to_string(with->prefill.graphs) + " graphs instead of " +
+                        std::to_string(without->prefill.graphs) + " and " + std::to_string(with->decode.launches) +
+                        " launches a token instead of " + std::to_string(without->decode.launches) + ", simulated " +
+                        fixed(cost, 2) + " ms a token more (profile " + profile->name + ")";
+    return {{"graphs", with->prefill.graphs},
+            {"graph_breaks", with->graphBreaks},
+            {"launches_per_token", with->decode.launches},
+            {"launches_per_token_without", without->decode.launches},
+            {"cost_ms_per_token", cost},
+            {"profile", profile->name},
+            {"source", "graphs and launches predicted, cost simulated"}};
 }
 
 void printText(const Loaded &loaded, const LintReport &report) {
@@ -46,11 +91,24 @@ int runLint(const LintVerbOptions &options) {
     lintOptions.hooks = name(loaded->hooks);
     lintOptions.trainable = options.trainable;
     lintOptions.upstream = loaded->upstream();
-    const LintReport report =
+    lintOptions.clipsGradients = options.clipGradNorm;
+    lintOptions.device = options.device;
+    if (!options.target.empty()) {
+        auto target = loadTarget(options.target);
+        if (!target)
+            return cli::report(target.error());
+        lintOptions.target = std::make_shared<const DeploymentTarget>(std::move(*target));
+    }
+    LintReport report =
         lint(loaded->model(), loaded->choice, loaded->workspace->builtinOrNull(), loaded->tp, lintOptions);
+    const nlohmann::json cost = costOfBreaks(*loaded, report);
     const int exitStatus = report.errors() > 0 ? 1 : 0;
-    if (options.json())
-        return print(toJson(report), exitStatus);
+    if (options.json()) {
+        nlohmann::json json = toJson(report);
+        if (!cost.is_null())
+            json["cost_of_breaks"] = cost;
+        return print(json, exitStatus);
+    }
     printText(*loaded, report);
     return exitStatus;
 }
@@ -68,6 +126,12 @@ void addLintVerb(CLI::App &app, int &exitStatus) {
     verb->add_option("--micro-steps", options->microSteps, "backwards accumulated per optimizer step")
         ->check(CLI::Range(1, 1024));
     verb->add_option("--trainable", options->trainable, "pattern of parameters that are trained; default: all");
+    verb->add_flag("--clip-grad-norm", options->clipGradNorm,
+                   "training clips gradients by their norm (torch's clip_grad_norm_)");
+    verb->add_option("--device", options->device, "where ranks run; default: cpu")
+        ->check(CLI::IsMember({"cpu", "cuda", "xpu", "npu", "hpu", "mps"}));
+    verb->add_option("--target", options->target,
+                     "program the plan is also for: vllm, deepspeed or sglang, or NAME@VERSION");
     verb->footer("Example: tpscope lint --model qwen3-8b --plan my-plan.yaml --tp 4 --train\n"
                  "Exit status: 0 no errors, 1 errors found, 2 unreadable input.");
     verb->callback([options, &exitStatus] { exitStatus = runLint(*options); });

@@ -44,6 +44,7 @@ inline constexpr std::string_view noEpPlan = "TP017";
 inline constexpr std::string_view removedEpStyle = "TP018";
 inline constexpr std::string_view idleEpPlan = "TP019";
 inline constexpr std::string_view cutTwice = "TP020";
+inline constexpr std::string_view badDevice = "TP021";
 inline constexpr std::string_view headsCut = "TP101";
 inline constexpr std::string_view kvHeadsCut = "TP102";
 inline constexpr std::string_view layoutsApart = "TP103";
@@ -69,6 +70,8 @@ inline constexpr std::string_view inputGradientShare = "TP122";
 inline constexpr std::string_view misaligned = "TP123";
 inline constexpr std::string_view expertCount = "TP124";
 inline constexpr std::string_view expertShards = "TP125";
+inline constexpr std::string_view fusedCut = "TP126";
+inline constexpr std::string_view mixedNorm = "TP127";
 inline constexpr std::string_view hooksBreakGraph = "TP201";
 inline constexpr std::string_view wholeHead = "TP202";
 inline constexpr std::string_view notChecked = "TP203";
@@ -78,6 +81,8 @@ inline constexpr std::string_view wholeEmbedding = "TP206";
 inline constexpr std::string_view uneven = "TP301";
 inline constexpr std::string_view mostlyWhole = "TP302";
 inline constexpr std::string_view epPlanUnused = "TP303";
+inline constexpr std::string_view targetStyle = "TP401";
+inline constexpr std::string_view targetDivides = "TP402";
 } // namespace code
 
 } // namespace tpscope

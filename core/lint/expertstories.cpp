@@ -6,14 +6,6 @@
 namespace tpscope {
 namespace {
 
-std::string builtinStyleOf(const LintContext &context, const std::string &key) {
-    if (context.builtin)
-        for (const PlanRule &rule : context.builtin->configRules)
-            if (context.model.baseModelPrefix + "." + rule.key == key)
-                return rule.style;
-    return plainStyle();
-}
-
 bool dispatches(const LintContext &context, ModuleIndex module) {
     const ParallelStyle *style = context.plan.styleOfModule(module);
     return style && style->dispatchesTokens;
@@ -45,7 +37,7 @@ std::vector<std::vector<RuleChange>> expertStyles(const LintContext &context, Mo
     for (const Parameter &parameter : self.parameters) {
         const std::string key = folded(context, module) + "." + parameter.name;
         const EffectiveRule *rule = context.plan.ruleOfParameter(self.name + "." + parameter.name);
-        const std::string style = dealt ? dealingStyle() : builtinStyleOf(context, key);
+        const std::string style = dealt ? dealingStyle() : builtinTpStyle(context, key);
         if (!rule || rule->rule.style != style)
             changes.push_back({key, style, dealt ? PlanPart::Ep : PlanPart::Tp});
     }
@@ -67,6 +59,7 @@ ExpertStory tellExperts(const LintContext &context, const FlowFinding &finding, 
         story.message = misaligned(context, finding);
         for (auto &changes : otherStyles(context, finding.module))
             story.candidates.push_back(std::move(changes));
+        story.candidates.push_back(wholeModule(context, finding.module));
         break;
     case FlowCause::ExpertBiasWhole:
         story.message = parameterWithRule(context, finding) +

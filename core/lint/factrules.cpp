@@ -56,6 +56,27 @@ void wholeHead(const LintContext &context, Findings &findings) {
     }
 }
 
+// The default rule under the embedding's own name, alone or with the output head that is tied to it.
+std::optional<Fix> embeddingFix(const LintContext &context, const std::string &module) {
+    const std::vector<RuleChange> alone = {{genericName(module), vocabularyStyle()}};
+    if (!context.flow) {
+        // Nobody knows what is tied to what, unless the config says.
+        const auto tied = context.model.config.flag("tie_word_embeddings", true);
+        return tied && !*tied ? std::optional(fixOf(context, alone)) : std::nullopt;
+    }
+    std::vector<std::vector<RuleChange>> candidates = {alone};
+    if (context.builtin)
+        for (const PlanRule &rule : context.builtin->classRules)
+            candidates.push_back({alone.front(), {rule.key, rule.style}});
+    for (const std::vector<RuleChange> &changes : candidates) {
+        const ResolvedPlan plan = changedPlan(context.model, context.plan, changes);
+        const FlowResult result = LayoutFlow(context.model, plan).run(context.tp, context.inference);
+        if (!result.fails && !result.wrongOutput)
+            return fixOf(context, changes);
+    }
+    return std::nullopt;
+}
+
 // Upstream's default rule for embeddings knows one name. Tables of the vocabulary under another name, that no rule cuts.
 void wholeEmbedding(const LintContext &context, Findings &findings) {
     constexpr std::string_view known = "embed_tokens";
@@ -66,13 +87,14 @@ void wholeEmbedding(const LintContext &context, Findings &findings) {
         return;
     std::vector<const ParameterShard *> tables;
     for (const ParameterShard &shard : context.shards.parameters)
-        if (shard.rule.empty() && shard.globalShape.size() == 2 && shard.globalShape.front() == vocab &&
+        if (shard.globalShape.size() == 2 && shard.globalShape.front() == vocab &&
             genericName(shard.name).find('*') == std::string::npos) // a layer's may be as long by chance
             tables.push_back(&shard);
     // A table right below the root makes logits, where there is another.
     const auto atTheTop = [](const ParameterShard *shard) { return std::ranges::count(shard->name, '.') < 2; };
     if (std::ranges::any_of(tables, [&](const ParameterShard *shard) { return !atTheTop(shard); }))
         std::erase_if(tables, atTheTop);
+    std::erase_if(tables, [](const ParameterShard *shard) { return !shard->rule.empty(); });
     for (const ParameterShard *table : tables) {
         const std::string module = table->name.substr(0, table->name.rfind('.'));
         Diagnostic &finding = findings.add(
@@ -81,6 +103,7 @@ void wholeEmbedding(const LintContext &context, Findings &findings) {
                                       inTicks(module) + ", which stays whole on every rank, " +
                                       formatBytes(static_cast<std::uint64_t>(table->bytes.front())));
         finding.modules = {module};
+        finding.fix = embeddingFix(context, module);
     }
 }
 

@@ -5,8 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "lint/attentionparts.h"
-
 namespace tpscope {
 namespace {
 
@@ -26,27 +24,6 @@ std::set<Place> placesOf(const ModelDescription &model, const FlowResult &result
     return places;
 }
 
-template <typename Test> const ParallelStyle *styleWhere(Test test) {
-    for (const ParallelStyle &style : parallelStyles())
-        if (style.name == style.canonical && !style.expertParallel && test(style))
-            return &style;
-    return nullptr;
-}
-
-bool isPlain(const ParallelStyle &style) {
-    return style.weightAxis == ParallelStyle::WeightAxis::None && style.sync == ParallelStyle::Sync::None &&
-           !style.localTensors && !style.takesInput && !style.takesOutput;
-}
-
-bool fits(const ParallelStyle &style, const Module &module) {
-    using Requires = ParallelStyle::Requires;
-    if ((style.requires_ == Requires::OutFeatures && !module.hasOutFeatures) ||
-        (style.requires_ == Requires::InFeatures && !module.hasInFeatures))
-        return false;
-    const bool flat = std::ranges::any_of(module.parameters, [](const Parameter &p) { return p.shape.size() < 2; });
-    return !(style.needsTwoDims && flat);
-}
-
 // Loaded as upstream would: each style fits each module it is put on.
 bool loads(const ModelDescription &model, const std::vector<RuleChange> &changes) {
     for (const RuleChange &change : changes) {
@@ -54,7 +31,7 @@ bool loads(const ModelDescription &model, const std::vector<RuleChange> &changes
         if (!style || (style->expertParallel && change.part == PlanPart::Tp))
             return false;
         for (const Module &module : model.tree.modules)
-            if (genericName(module.name) == change.key && !fits(*style, module))
+            if (genericName(module.name) == change.key && !fitsModule(*style, module))
                 return false;
     }
     return true;
@@ -117,22 +94,7 @@ std::optional<TextEdit> difference(const std::string &a, const std::string &b) {
 
 } // namespace
 
-std::string plainStyle() {
-    const ParallelStyle *style = styleWhere(isPlain);
-    return style ? std::string(style->name) : std::string();
-}
-
-std::string summingStyle() {
-    const ParallelStyle *style = styleWhere([](const ParallelStyle &s) { return s.hooksParameters(); });
-    return style ? std::string(style->name) : std::string();
-}
-
-std::string dealingStyle() {
-    for (const ParallelStyle &style : parallelStyles())
-        if (style.evenOnly)
-            return std::string(style.name);
-    return {};
-}
+PlanPart partOf(const EffectiveRule &rule) { return rule.expert ? PlanPart::Ep : PlanPart::Tp; }
 
 std::vector<TextEdit> editsFor(const PlanDocument *document, const std::vector<RuleChange> &changes) {
     std::vector<TextEdit> edits;
@@ -210,120 +172,60 @@ ResolvedPlan changedPlan(const ModelDescription &model, const ResolvedPlan &plan
     return out;
 }
 
+namespace {
+
+// How well a candidate mends a finding.
+enum class Mends { Nothing, This, Forward, All };
+
+Mends mends(const LintContext &context, const FlowFinding &finding, bool training, const std::set<Place> &before,
+            const std::vector<RuleChange> &changes) {
+    const ResolvedPlan plan =
+        context.plan.ep > 1 ? resolvedAnew(context, changes) : changedPlan(context.model, context.plan, changes);
+    // Without expert parallelism much is right: that is another plan, not a repair of this one.
+    if (plan.appliesEpPlan != context.plan.appliesEpPlan || !plan.cutTwice.empty())
+        return Mends::Nothing;
+    const LayoutFlow flow(context.model, plan);
+    const FlowResult forward = flow.run(context.tp, context.inference);
+    const bool runs = !forward.fails && !forward.wrongOutput;
+    std::set<Place> after = placesOf(context.model, forward);
+    if (!training && !after.empty())
+        return !after.contains(placeOf(context.model, finding)) && std::ranges::includes(before, after) ? Mends::This
+                                                                                                        : Mends::Nothing;
+    if (!runs)
+        return Mends::Nothing;
+    FlowOptions options = context.training;
+    options.everyLayer = training;
+    const std::set<Place> gradients = placesOf(context.model, flow.run(context.tp, options));
+    if (gradients.empty())
+        return Mends::All;
+    if (!training)
+        return Mends::Forward;
+    return !gradients.contains(placeOf(context.model, finding)) && std::ranges::includes(before, gradients)
+               ? Mends::This
+               : Mends::Nothing;
+}
+
+} // namespace
+
 std::optional<Fix> provenFix(const LintContext &context, const FlowFinding &finding, bool training,
                              const std::vector<std::vector<RuleChange>> &candidates) {
     const FlowResult &now = training ? *context.backward : context.forward;
     const std::set<Place> before = placesOf(context.model, now);
-    std::optional<Fix> partly; // mends this finding, and leaves others
+    std::optional<Fix> best;
+    Mends most = Mends::Nothing;
     for (const std::vector<RuleChange> &candidate : candidates) {
-        const auto found = placed(context.plan, candidate);
-        if (!found || found->empty() || !loads(context.model, *found))
+        const auto changes = placed(context.plan, candidate);
+        if (!changes || changes->empty() || !loads(context.model, *changes))
             continue;
-        const std::vector<RuleChange> &changes = *found;
-        const ResolvedPlan plan = context.plan.ep > 1 ? resolvedAnew(context, changes)
-                                                      : changedPlan(context.model, context.plan, changes);
-        // Without expert parallelism much is right: that is another plan, not a repair of this one.
-        if (plan.appliesEpPlan != context.plan.appliesEpPlan || !plan.cutTwice.empty())
+        const Mends mended = mends(context, finding, training, before, *changes);
+        if (mended <= most)
             continue;
-        const LayoutFlow flow(context.model, plan);
-        const FlowResult forward = flow.run(context.tp, context.inference);
-        std::set<Place> after = placesOf(context.model, forward);
-        if (training) {
-            if (forward.fails || forward.wrongOutput)
-                continue;
-            after = placesOf(context.model, flow.run(context.tp, context.training));
-        }
-        if (after.empty())
-            return fixOf(context, changes);
-        if (!partly && !after.contains(placeOf(context.model, finding)) && std::ranges::includes(before, after))
-            partly = fixOf(context, changes);
+        most = mended;
+        best = fixOf(context, *changes);
+        if (most == Mends::All)
+            break;
     }
-    return partly;
-}
-
-std::vector<std::vector<RuleChange>> builtinStyle(const LintContext &context, ModuleIndex module) {
-    const std::string key = folded(context, module);
-    const EffectiveRule *rule = context.plan.ruleOfModule(module);
-    std::vector<std::vector<RuleChange>> out;
-    if (!context.builtin)
-        return out;
-    const auto offer = [&](const std::string &style) {
-        if (!rule || rule->rule.style != style)
-            out.push_back({{key, style}});
-    };
-    for (const PlanRule &own : context.builtin->classRules)
-        if (own.key == key)
-            offer(own.style);
-    for (const PlanRule &own : context.builtin->configRules)
-        if (context.model.baseModelPrefix + "." + own.key == key)
-            offer(own.style);
-    return out;
-}
-
-std::vector<std::vector<RuleChange>> otherStyles(const LintContext &context, ModuleIndex module) {
-    const std::string key = folded(context, module);
-    const EffectiveRule *rule = context.plan.ruleOfModule(module);
-    std::vector<std::vector<RuleChange>> out = builtinStyle(context, module);
-    const ParallelStyle *now = rule ? rule->style : nullptr;
-    std::vector<const ParallelStyle *> styles;
-    for (const ParallelStyle &style : parallelStyles())
-        if (style.requires_ != ParallelStyle::Requires::Nothing && style.name == style.canonical &&
-            fits(style, context.model.tree.at(module)))
-            styles.push_back(&style);
-    // A style that cuts the weight as now changes least.
-    std::ranges::stable_partition(styles, [&](const ParallelStyle *s) { return now && s->weightAxis == now->weightAxis; });
-    for (const ParallelStyle *style : styles)
-        if (style != now)
-            out.push_back({{key, std::string(style->name)}});
-    if (!now || now->name != plainStyle())
-        out.push_back({{key, plainStyle()}});
-    return out;
-}
-
-std::vector<RuleChange> gatherAttention(const LintContext &context, ModuleIndex attention) {
-    const AttentionParts parts = attentionParts(context.flow->index(), attention);
-    const ParallelStyle *gathers = styleWhere([](const ParallelStyle &s) {
-        return s.requires_ == ParallelStyle::Requires::OutFeatures && s.output == ParallelStyle::Output::Gather;
-    });
-    const ParallelStyle *splits = styleWhere([](const ParallelStyle &s) {
-        return s.requires_ == ParallelStyle::Requires::InFeatures && s.input == ParallelStyle::Input::Split;
-    });
-    if (!parts.found() || !gathers || !splits)
-        return {};
-    std::vector<RuleChange> changes;
-    const auto change = [&](ModuleIndex module, const std::string &style) {
-        const EffectiveRule *rule = context.plan.ruleOfModule(module);
-        const RuleChange wanted{folded(context, module), style};
-        if ((!rule || !rule->style || rule->style->canonical != style) &&
-            std::ranges::find(changes, wanted) == changes.end())
-            changes.push_back(wanted);
-    };
-    for (const ModuleIndex module : parts.projections)
-        change(module, std::string(gathers->name));
-    for (const ModuleIndex module : parts.norms) {
-        const ParallelStyle *style = context.flow->index().style(module);
-        if (style && style->sync != ParallelStyle::Sync::None) // whole activations give whole gradients
-            change(module, plainStyle());
-    }
-    for (const ModuleIndex module : parts.outputs)
-        change(module, std::string(splits->name));
-    return changes;
-}
-
-std::vector<RuleChange> alikeAttention(const LintContext &context, ModuleIndex attention) {
-    const AttentionParts parts = attentionParts(context.flow->index(), attention);
-    std::vector<RuleChange> changes;
-    if (!parts.found())
-        return changes;
-    const EffectiveRule *first = context.plan.ruleOfModule(parts.projections.front());
-    if (!first || !first->style)
-        return changes;
-    for (const ModuleIndex module : parts.projections) {
-        const EffectiveRule *rule = context.plan.ruleOfModule(module);
-        if (!rule || rule->rule.style != first->rule.style)
-            changes.push_back({folded(context, module), first->rule.style});
-    }
-    return changes;
+    return best;
 }
 
 } // namespace tpscope

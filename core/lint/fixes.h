@@ -17,6 +17,14 @@ struct RuleChange {
     bool operator==(const RuleChange &) const = default;
 };
 
+PlanPart partOf(const EffectiveRule &rule);
+// Upstream puts the style on such a module without raising.
+bool fitsModule(const ParallelStyle &style, const Module &module);
+
+// The style the family's own plan gives a full key; a plain one where it has none.
+std::string builtinTpStyle(const LintContext &context, const std::string &key);
+std::string builtinEpStyle(const LintContext &context, const std::string &key);
+
 // The edits that make the changes in the plan's text: rules in place, new ones appended. Empty without a document, or
 // where the text cannot be changed that way.
 std::vector<TextEdit> editsFor(const PlanDocument *document, const std::vector<RuleChange> &changes);
@@ -36,11 +44,18 @@ std::vector<std::vector<RuleChange>> builtinStyle(const LintContext &context, Mo
 std::vector<std::vector<RuleChange>> otherStyles(const LintContext &context, ModuleIndex module);
 // The attention module's projections gathered, its output projection splitting its input, norms between them whole.
 std::vector<RuleChange> gatherAttention(const LintContext &context, ModuleIndex attention);
+// The module gathered, and the products of `around` that take part in what follows splitting their input.
+std::vector<std::vector<RuleChange>> gatherAround(const LintContext &context, ModuleIndex around, ModuleIndex module);
 // The same style on all projections of heads: that of the first.
 std::vector<RuleChange> alikeAttention(const LintContext &context, ModuleIndex attention);
+// The module and its parameters whole.
+std::vector<RuleChange> wholeModule(const LintContext &context, ModuleIndex module);
 // The name of a row of the style table with these traits.
 std::string plainStyle();   // does nothing: cancels a rule
 std::string summingStyle(); // hooks parameters
 std::string dealingStyle(); // deals out whole experts
+std::string localStyle();   // the forward runs on the local shards of parameters that have rules of their own
+std::string vocabularyStyle(); // of embeddings, by default
+std::string packedStyle();  // cuts each half of the output features by itself
 
 } // namespace tpscope

@@ -2,13 +2,11 @@
 // Findings of the forward: where layouts do not meet, and what would mend it.
 #include <algorithm>
 
-#include "lint/attentionparts.h"
 #include "lint/expertstories.h"
+#include "lint/layoutstories.h"
 
 namespace tpscope {
 namespace {
-
-using Candidates = std::vector<std::vector<RuleChange>>;
 
 std::vector<ModuleIndex> modulesOf(const FlowFinding &finding) {
     std::vector<ModuleIndex> modules;
@@ -19,31 +17,6 @@ std::vector<ModuleIndex> modulesOf(const FlowFinding &finding) {
         modules.push_back(finding.module);
     return modules;
 }
-
-std::string consequence(const FlowFinding &finding) {
-    return finding.stops ? "the forward fails" : "the logits are wrong";
-}
-
-std::string sideText(const LintContext &context, const FlowSide &side) {
-    return withRule(context, side.module) + " gives each rank " + side.holds.text();
-}
-
-// Styles of the module itself, then of whoever feeds it.
-Candidates stylesOf(const LintContext &context, const FlowFinding &finding) {
-    Candidates out = otherStyles(context, finding.module);
-    for (const FlowSide &side : finding.sides)
-        if (side.module != finding.module)
-            for (auto &changes : otherStyles(context, side.module))
-                out.push_back(std::move(changes));
-    return out;
-}
-
-struct Told {
-    std::string_view code;
-    std::string message;
-    Candidates candidates;
-    std::vector<ModuleIndex> modules = {}; // empty: those of the finding
-};
 
 // The module computes with another module's tensor, sharded by that one's rule.
 std::optional<Told> tied(const LintContext &context, const FlowFinding &finding) {
@@ -98,18 +71,25 @@ Told headsCut(const LintContext &context, const FlowFinding &finding) {
     const std::int64_t headDim = std::max<std::int64_t>(1, attention.integer("head_dim"));
     const std::int64_t heads = side.holds.extent() / headDim;
     const bool keyHeads = heads != attention.integer("num_attention_heads", heads);
-    const std::string kind = keyHeads ? "key/value heads" : "attention heads";
+    const std::string kind = std::string(keyHeads ? "key/value head" : "attention head") + (heads == 1 ? "" : "s");
     std::vector<std::string> projections;
     for (const FlowFinding &other : context.forward.findings)
-        if (sameHeads(finding, other))
-            projections.push_back(withRule(context, other.sides.front().module));
+        if (std::string projection; sameHeads(finding, other)) {
+            projection = withRule(context, other.sides.front().module);
+            if (std::ranges::find(projections, projection) == projections.end())
+                projections.push_back(std::move(projection));
+        }
     std::string sizes;
     for (int r = 0; r < std::min(side.holds.ranks(), 4); ++r)
         sizes += (r ? ", " : "") + std::to_string(side.holds.width(r));
+    sizes += side.holds.ranks() > 4 ? ", ... channels" : " channels";
+    const std::string count = std::to_string(heads) + " " + kind;
+    if (heads % context.tp == 0) // whole heads would do
+        return tellFusedCut(context, finding, "of the " + count + " the ranks get " + sizes);
     return {keyHeads ? code::kvHeadsCut : code::headsCut,
-            std::to_string(heads) + " " + kind + " are not divisible by tp " + std::to_string(context.tp) + ": " +
-                list(projections) + " leaves the ranks " + sizes + (side.holds.ranks() > 4 ? ", ..." : "") +
-                " channels, and a head has " + std::to_string(headDim) + validSizesText(context),
+            count + (heads == 1 ? " is" : " are") + " not divisible by tp " + std::to_string(context.tp) + ": " +
+                list(projections) + (projections.size() > 1 ? " leave" : " leaves") + " the ranks " + sizes +
+                ", and a head has " + std::to_string(headDim) + validSizesText(context),
             {gatherAttention(context, finding.module)}};
 }
 
@@ -128,56 +108,6 @@ Told headsPaired(const LintContext &context, const FlowFinding &finding) {
     candidates.push_back(alikeAttention(context, finding.module));
     candidates.push_back(gatherAttention(context, finding.module));
     return {code::headsApart, std::move(message), std::move(candidates)};
-}
-
-bool isPacked(const LintContext &context, ModuleIndex module) {
-    for (const FlowParameter &parameter : context.flow->index().parameters(module))
-        if (parameter.placement.kind == PlacementKind::StridedShard)
-            return true;
-    return false;
-}
-
-Told layoutsApart(const LintContext &context, const FlowFinding &finding) {
-    for (const FlowSide &side : finding.sides)
-        if (isPacked(context, side.module))
-            return {code::packedWeight,
-                    withRule(context, side.module) + " cuts two halves of a weight that is not packed: each rank then has " +
-                        side.holds.text() + " channels from two places, and " + consequence(finding),
-                    otherStyles(context, side.module)};
-    const FlowSide &producer = finding.sides.front();
-    const FlowSide &consumer = finding.sides.back();
-    const ParallelStyle *style = context.flow->index().style(consumer.module);
-    if (style && style->input == ParallelStyle::Input::Split && !producer.holds.isFull())
-        return {code::layoutsApart,
-                withRule(context, consumer.module) + " takes its slice of a whole input, but " +
-                    sideText(context, producer) + " channels; " + consequence(finding),
-                stylesOf(context, finding)};
-    std::string message = sideText(context, producer) + " channels, but " + withRule(context, consumer.module);
-    message += " expects " + consumer.holds.text() + "; " + consequence(finding);
-    return {code::layoutsApart, std::move(message), stylesOf(context, finding)};
-}
-
-Told operandsApart(const LintContext &context, const FlowFinding &finding) {
-    for (const FlowSide &side : finding.sides)
-        if (isPacked(context, side.module))
-            return layoutsApart(context, finding);
-    std::vector<std::string> sides;
-    for (const FlowSide &side : finding.sides)
-        sides.push_back(sideText(context, side));
-    Candidates candidates;
-    // Each operand's style for the other.
-    for (const FlowSide &from : finding.sides)
-        for (const FlowSide &to : finding.sides) {
-            const EffectiveRule *rule = context.plan.ruleOfModule(from.module);
-            if (rule && rule->style && from.module != to.module)
-                candidates.push_back({{folded(context, to.module), rule->rule.style}});
-        }
-    for (auto &changes : stylesOf(context, finding))
-        candidates.push_back(std::move(changes));
-    return {code::operandsApart,
-            "\"" + finding.operation + "\" combines different layouts: " + list(sides) + " channels; " +
-                consequence(finding),
-            std::move(candidates)};
 }
 
 Told summedTwice(const LintContext &context, const FlowFinding &finding) {
@@ -206,32 +136,10 @@ Told scaleHidden(const LintContext &context, const FlowFinding &finding) {
             otherStyles(context, finding.sides.empty() ? finding.module : finding.sides.front().module)};
 }
 
-Told mixedTensors(const LintContext &context, const FlowFinding &finding) {
-    const std::string module = folded(context, finding.module);
-    const FlowParameter *parameter = context.flow->index().parameter(finding.module, finding.parameter);
-    const std::string name = module + "." + finding.parameter;
-    Candidates candidates;
-    const EffectiveRule *rule =
-        context.plan.ruleOfParameter(context.model.tree.at(finding.module).name + "." + finding.parameter);
-    if (rule && rule->rule.key == name)
-        candidates.push_back({{name, plainStyle()}});
-    for (auto &changes : otherStyles(context, finding.module))
-        candidates.push_back(std::move(changes));
-    std::string message;
-    if (parameter && parameter->distributed())
-        message = inTicks(name) + (rule ? " (" + rule->rule.style + ")" : std::string()) +
-                  " is sharded, a DTensor, and " + withRule(context, finding.module) +
-                  " computes with plain tensors; " + consequence(finding);
-    else if (parameter)
-        message = inTicks(name) + " is a plain tensor and meets a DTensor in " + withRule(context, finding.module) + "; " +
-                  consequence(finding);
-    else
-        message = "\"" + finding.operation + "\" mixes plain tensors and DTensors; " + consequence(finding);
-    return {code::mixedTensors, std::move(message), std::move(candidates)};
-}
-
 Told callForm(const LintContext &context, const FlowFinding &finding) {
-    const Candidates cancel = {{{folded(context, finding.module), plainStyle()}}};
+    Candidates cancel = {{{folded(context, finding.module), plainStyle()}}};
+    for (auto &changes : otherStyles(context, finding.module))
+        cancel.push_back(std::move(changes));
     const std::string here = withRule(context, finding.module);
     const std::string end = "; " + consequence(finding);
     switch (finding.cause) {
@@ -258,44 +166,11 @@ Told callForm(const LintContext &context, const FlowFinding &finding) {
     }
 }
 
-Told partial(const LintContext &context, const FlowFinding &finding) {
-    std::string message = "a share of a sum is used as if it were whole in \"" + finding.operation + "\"";
-    if (!finding.sides.empty())
-        message += ": nothing sums the output of " + withRule(context, finding.sides.front().module);
-    return {code::notReduced, message + "; " + consequence(finding), stylesOf(context, finding)};
-}
-
-Told gatherApart(const LintContext &context, const FlowFinding &finding) {
-    if (isPacked(context, finding.module))
-        return layoutsApart(context, finding);
-    return {code::gatherApart,
-            withRule(context, finding.module) + " gathers " + finding.sides.back().holds.text() +
-                " channels of each rank, but the module gives " + finding.sides.front().holds.text() + "; " +
-                consequence(finding),
-            otherStyles(context, finding.module)};
-}
-
-Told partOfOutput(const LintContext &context, const FlowFinding &finding) {
-    const FlowSide &side = finding.sides.front();
-    return {code::partOfOutput,
-            withRule(context, side.module) + " gives each rank " + side.holds.text() +
-                " logits: it sees a part of the vocabulary and picks its own token",
-            otherStyles(context, side.module)};
-}
-
 Told biasRepeated(const LintContext &context, const FlowFinding &finding) {
     return {code::biasRepeated,
             withRule(context, finding.module) + " adds " + inTicks(finding.parameter) +
                 " on each rank before the sum: it counts " + std::to_string(context.tp) + " times",
             otherStyles(context, finding.module)};
-}
-
-Told slicedApart(const LintContext &context, const FlowFinding &finding) {
-    const FlowSide &side = finding.sides.front();
-    return {code::layoutsApart,
-            "\"" + finding.operation + "\" takes a slice by position, but " + withRule(context, side.module) +
-                " leaves each rank other channels there (" + side.holds.text() + "); " + consequence(finding),
-            otherStyles(context, side.module)};
 }
 
 Told experts(const LintContext &context, const FlowFinding &finding) {
@@ -316,19 +191,19 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::ExpertShards:
     case FlowCause::DispatchCall:
     case FlowCause::Misaligned: return experts(context, finding);
-    case FlowCause::SlicedApart: return slicedApart(context, finding);
+    case FlowCause::SlicedApart: return tellSlices(context, finding);
     case FlowCause::OperandWidth:
-    case FlowCause::OperandChannels: return operandsApart(context, finding);
+    case FlowCause::OperandChannels: return tellOperands(context, finding);
     case FlowCause::ReducedWhole:
     case FlowCause::ReducedParts:
     case FlowCause::DividedWhole:
     case FlowCause::OperandScale: return summedTwice(context, finding);
     case FlowCause::ScaleHidden: return scaleHidden(context, finding);
-    case FlowCause::MixedTensors: return mixedTensors(context, finding);
-    case FlowCause::PartialUsed: return partial(context, finding);
+    case FlowCause::MixedTensors: return tellMixedTensors(context, finding);
+    case FlowCause::PartialUsed: return tellPartial(context, finding);
     case FlowCause::GatherWidth:
-    case FlowCause::GatherChannels: return gatherApart(context, finding);
-    case FlowCause::PartOfOutput: return partOfOutput(context, finding);
+    case FlowCause::GatherChannels: return tellGather(context, finding);
+    case FlowCause::PartOfOutput: return tellPartOfOutput(context, finding);
     case FlowCause::BiasRepeated: return biasRepeated(context, finding);
     case FlowCause::KeywordInput:
     case FlowCause::TupleOutput:
@@ -337,8 +212,24 @@ Told tell(const LintContext &context, const FlowFinding &finding) {
     case FlowCause::SequenceInput:
     case FlowCause::VocabularyRows:
     case FlowCause::FractionalIds: return callForm(context, finding);
-    default: return layoutsApart(context, finding);
+    default: return tellLayouts(context, finding);
     }
+}
+
+// Already told of the rule itself, or its consequence: sums of experts that nothing brought tokens to.
+bool follows(const LintContext &context, const FlowFinding &finding) {
+    const auto misplaced = [&](const FlowFinding &other) {
+        if (other.cause != FlowCause::ExpertsCut)
+            return false;
+        const EffectiveRule *rule =
+            context.plan.ruleOfParameter(context.model.tree.at(other.module).name + "." + other.parameter);
+        return rule && !rule->expert && rule->style && rule->style->expertParallel;
+    };
+    if (finding.cause == FlowCause::ReducedWhole)
+        return std::ranges::any_of(context.forward.findings, [&](const FlowFinding &other) {
+            return other.module == finding.module && misplaced(other);
+        });
+    return misplaced(finding);
 }
 
 } // namespace
@@ -348,7 +239,7 @@ void checkForward(const LintContext &context, Findings &findings) {
     int fixes = 0;
     std::vector<const FlowFinding *> told;
     for (const FlowFinding &finding : context.forward.findings) {
-        if (finding.harmless ||
+        if (finding.harmless || follows(context, finding) ||
             std::ranges::any_of(told, [&](const FlowFinding *other) { return sameHeads(finding, *other); }))
             continue;
         told.push_back(&finding);

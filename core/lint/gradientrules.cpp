@@ -15,6 +15,7 @@ struct Told {
     std::string_view code;
     std::string message;
     Candidates candidates;
+    std::string advice = {}; // where no edit of the plan helps
 };
 
 // Names of the parameters a finding spoils, folded; long lists are cut.
@@ -37,7 +38,7 @@ std::string spoiled(const FlowFinding &finding) {
 std::vector<std::string> layersOf(const FlowFinding &finding) {
     std::vector<std::string> modules;
     for (const std::string &name : finding.parameters) {
-        std::string module = name.substr(0, name.rfind('.'));
+        std::string module = inTicks(name.substr(0, name.rfind('.')));
         if (std::ranges::find(modules, module) == modules.end())
             modules.push_back(std::move(module));
     }
@@ -51,12 +52,14 @@ Told share(const LintContext &context, const FlowFinding &finding) {
         return {code::hookTooEarly,
                 "the module-backward hook of " + here +
                     " runs before its gradient exists, since the module's input needs none: " +
-                    list(layersOf(finding)) + " stay unreduced, each rank with its own share",
-                {}};
+                    list(layersOf(finding)) + " stays unreduced, each rank with its own share",
+                {},
+                "use post-accumulate-grad hooks (transformers 5.22 on)"};
     if (style && style->hooksParameters())
         return {code::gradientShare,
                 "without hooks each rank keeps only its share of the gradient of " + inTicks(finding.parameter) + " of " + here,
-                {}};
+                {},
+                "use post-accumulate-grad hooks"};
     if (style && style->dispatchesTokens)
         return {code::gradientShare,
                 here + " sends all tokens to rank 0, since every rank has all experts of " + inTicks(finding.parameter) +
@@ -136,7 +139,8 @@ void backwardFindings(const LintContext &context, Findings &findings) {
             modules = {finding.module};
         addModules(context, diagnostic, modules);
         blame(context, diagnostic, modules);
-        diagnostic.fix = provenFix(context, finding, true, told.candidates);
+        diagnostic.fix = told.advice.empty() ? provenFix(context, finding, true, told.candidates)
+                                             : Fix{std::move(told.advice), {}};
     }
 }
 
@@ -162,14 +166,48 @@ void accumulation(const LintContext &context, Findings &findings) {
         names.push_back(inTicks(name));
     diagnostic.message = context.options.hooks + " hooks sum the accumulated gradient in each of " +
                          std::to_string(steps) + " backwards: that of " + list(names) + " becomes " + ratio +
-                         " times the right sum";
+                         " times the right sum; under FSDP only where its own synchronisation is deferred";
+    diagnostic.fix = Fix{"use one backward per optimizer step, or hooks of the tensor-grad kind", {}};
     blame(context, diagnostic, modules);
+}
+
+// Source: torch 2.13 nn/utils/clip_grad.py; a list of plain tensors and DTensors raises.
+void normOfMixedGradients(const LintContext &context, Findings &findings) {
+    if (context.tp <= 1 || !context.options.train || !context.backward)
+        return;
+    std::vector<std::string> sharded, whole;
+    for (const ParameterGradient &gradient : context.backward->gradients) {
+        const std::string &name = context.flow->index().parameterNames()[static_cast<std::size_t>(gradient.parameter)];
+        const ParallelStyle *style = context.plan.styleOfParameter(name);
+        const bool cut = style && style->weightAxis != ParallelStyle::WeightAxis::None;
+        std::vector<std::string> &kind = cut ? sharded : whole;
+        const std::string module = genericName(name.substr(0, name.rfind('.')));
+        if (std::ranges::find(kind, module) == kind.end())
+            kind.push_back(module);
+    }
+    if (sharded.empty() || whole.empty())
+        return;
+    const auto text = [](const std::vector<std::string> &names) {
+        return inTicks(names.front()) +
+               (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : std::string());
+    };
+    Diagnostic &diagnostic =
+        findings.add(code::mixedNorm, "clipping by norm raises: the gradients of " + text(whole) +
+                                          " are plain tensors, those of " + text(sharded) +
+                                          " DTensors, and torch's clip_grad_norm_ takes no mix");
+    diagnostic.modules = whole;
+    diagnostic.fix = Fix{"take the norm of the DTensors and that of the plain tensors apart, so that each parameter "
+                         "counts once, and scale all gradients by the total",
+                         {}};
+    if (!context.options.clipsGradients)
+        diagnostic.severity = Severity::Info; // nobody asked for it
 }
 
 } // namespace
 
 void checkGradients(const LintContext &context, Findings &findings) {
     backwardFindings(context, findings);
+    normOfMixedGradients(context, findings);
     accumulation(context, findings);
 }
 

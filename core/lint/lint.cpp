@@ -206,6 +206,7 @@ LintReport lint(const ModelDescription &model, const PlanChoice &choice, const B
     }
     if (!findings.rejected())
         tellFacts(context, findings);
+    checkPortability(context, findings);
 
     LintReport report;
     report.outcome = outcomeOf(context, findings);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "shard/shardlayout.h"
 
 namespace tpscope {
+
+struct DeploymentTarget; // lint/target.h
 
 enum class Severity { Error, Warning, Info };
 std::string_view name(Severity severity); // "error", ...
@@ -44,6 +47,9 @@ struct LintOptions {
     bool paddedPrompts = false;     // of a batch, on the left: a mask is built whatever their length
     std::string hooks = "post-accumulate-grad";
     std::vector<std::string> trainable; // patterns; empty: everything
+    bool clipsGradients = false;        // by their norm, over all trained parameters together
+    std::string device;                 // torch's name of the accelerator: "mps", "cuda"; "": CPU
+    std::shared_ptr<const DeploymentTarget> target; // where else the plan is to run; nullptr: nowhere
     Upstream upstream;
     std::string configPlanName;
 };

@@ -103,4 +103,13 @@ void addModules(const LintContext &context, Diagnostic &diagnostic, const std::v
     }
 }
 
+void addModulesOf(const LintContext &context, Diagnostic &diagnostic, const EffectiveRule &rule) {
+    addModules(context, diagnostic, rule.modules);
+    for (const std::string &parameter : rule.parameters) {
+        const std::size_t dot = parameter.rfind('.');
+        if (const auto owner = context.model.tree.indexOf(dot == std::string::npos ? "" : parameter.substr(0, dot)))
+            addModules(context, diagnostic, {*owner});
+    }
+}
+
 } // namespace tpscope

@@ -55,6 +55,9 @@ private:
     bool m_sizeRejected = false;
 };
 
+// Many findings of one kind for one cause become a few and one that counts the others.
+inline constexpr std::size_t mostOfAKind = 100;
+
 // How many experts the rule deals out of this parameter of its own; 0: it deals none.
 std::int64_t dealtExperts(const ModelDescription &model, const EffectiveRule &rule, const std::string &parameter);
 
@@ -63,9 +66,11 @@ bool sumsAgain(const LintOptions &options);
 
 // The rules. Load: what upstream says of a plan before the first forward. Each file lists its rules.
 void checkLoad(const LintContext &context, Findings &findings);
+void checkExpertRules(const LintContext &context, Findings &findings); // of the load, where experts are concerned
 void checkForward(const LintContext &context, Findings &findings);
 void checkGradients(const LintContext &context, Findings &findings);
 void tellFacts(const LintContext &context, Findings &findings);
+void checkPortability(const LintContext &context, Findings &findings); // to options.target
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
@@ -82,5 +87,7 @@ void blame(const LintContext &context, Diagnostic &diagnostic, const std::vector
 void blame(Diagnostic &diagnostic, const EffectiveRule &rule);
 // Adds folded names, each once.
 void addModules(const LintContext &context, Diagnostic &diagnostic, const std::vector<ModuleIndex> &modules);
+// The modules a rule acts on: those it names, and the owners of the parameters it names.
+void addModulesOf(const LintContext &context, Diagnostic &diagnostic, const EffectiveRule &rule);
 
 } // namespace tpscope

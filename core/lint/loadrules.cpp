@@ -6,11 +6,10 @@
 
 #include "base/text.h"
 #include "lint/fixes.h"
+#include "plan/planrepairs.h"
 
 namespace tpscope {
 namespace {
-
-PlanPart partOf(const EffectiveRule &rule) { return rule.expert ? PlanPart::Ep : PlanPart::Tp; }
 
 std::string nameInFile(const LintContext &context, const EffectiveRule &rule) {
     const std::string part = rule.expert ? " of the ep_plan" : "";
@@ -24,6 +23,20 @@ void tpSize(const LintContext &context, Findings &findings) {
     findings.reject();
 }
 
+// Source: transformers 5.21 and 5.24 distributed/utils.py initialize_distributed_mesh. Before DistributedConfig,
+// upstream fell back to CPU and Gloo with a warning.
+void device(const LintContext &context, Findings &findings) {
+    constexpr std::string_view withoutMesh = "mps";
+    if (context.tp <= 1 || context.options.device != withoutMesh)
+        return;
+    Diagnostic &finding = findings.add(
+        code::badDevice, "transformers " + context.options.upstream.text() +
+                             " refuses a tp size above 1 on mps (\"Tensor parallelism is not supported on MPS "
+                             "devices.\"); versions before DistributedConfig fell back to CPU and Gloo");
+    finding.fix = Fix{"run on the CPU with Gloo, or on one rank", {}};
+    findings.reject();
+}
+
 void emptyOrMissing(const LintContext &context, Findings &findings) {
     const ResolvedPlan &plan = context.plan;
     if (!plan.configPlanProblem.empty()) {
@@ -31,9 +44,18 @@ void emptyOrMissing(const LintContext &context, Findings &findings) {
         findings.reject();
     }
     if (plan.emptyMapping && context.tp > 1) {
-        findings.add(code::emptyPlan, "`tp_plan: {}` is refused at tp " + std::to_string(context.tp) +
-                                          ": upstream says the model \"has no `tp_plan`\", although its documentation "
-                                          "takes {} for no tensor parallelism");
+        Diagnostic &finding =
+            findings.add(code::emptyPlan, "`tp_plan: {}` is refused at tp " + std::to_string(context.tp) +
+                                              ": upstream says the model \"has no `tp_plan`\", although its "
+                                              "documentation takes {} for no tensor parallelism");
+        if (const auto place = context.document() ? emptyPlanPlace(*context.document()) : std::nullopt) {
+            finding.span = place->key;
+            finding.rule = "tp_plan";
+            if (context.builtin)
+                finding.fix = Fix{"write `tp_plan: auto`, the built-in plan", {place->automatic}};
+        }
+        if (!finding.fix)
+            finding.fix = Fix{"leave tp_plan out to use the built-in plan, or run with tp 1", {}};
         findings.reject();
     } else if (plan.noPlan) {
         Diagnostic &finding =
@@ -60,9 +82,44 @@ void documentFacts(const LintContext &context, Findings &findings) {
                      "tp_plan is no mapping: upstream ignores it and uses the built-in plan, as for \"auto\"");
 }
 
-void duplicateKeys(const std::vector<std::vector<std::size_t>> &groups, const std::vector<PlanRule> &rules,
-                   Findings &findings) {
-    for (const std::vector<std::size_t> &group : groups) {
+// The plan that keeps one of the rules with one key.
+ResolvedPlan keeping(const LintContext &context, const std::vector<std::size_t> &group, std::size_t kept,
+                     PlanPart part) {
+    PlanChoice choice = context.choice;
+    choice.ep = context.plan.ep;
+    std::vector<PlanRule> &rules = part == PlanPart::Tp ? choice.document->rules : choice.document->epRules;
+    for (std::size_t i = group.size(); i-- > 0;)
+        if (group[i] != kept)
+            rules.erase(rules.begin() + static_cast<std::ptrdiff_t>(group[i]));
+    return resolvePlan(context.model, choice, context.builtin, context.plan.tp);
+}
+
+bool runsRight(const LintContext &context, const ResolvedPlan &plan) {
+    FlowOptions options;
+    options.attention = context.attention();
+    options.promptTokens = context.options.promptTokens;
+    options.paddedPrompts = context.options.paddedPrompts;
+    options.stopAtError = true;
+    const FlowResult result = LayoutFlow(context.model, plan).run(context.tp, options);
+    return !result.fails && !result.wrongOutput;
+}
+
+// The last one counts, so deleting the others changes nothing; unless another one makes the plan right.
+std::size_t worthKeeping(const LintContext &context, const std::vector<std::size_t> &group, PlanPart part) {
+    if (context.model.flowKnown())
+        for (std::size_t i = group.size(); i-- > 0;)
+            if (runsRight(context, keeping(context, group, group[i], part)))
+                return group[i];
+    return group.back();
+}
+
+void duplicateKeys(const LintContext &context, PlanPart part, Findings &findings) {
+    const PlanDocument &document = *context.document();
+    const std::vector<PlanRule> &rules = part == PlanPart::Tp ? document.rules : document.epRules;
+    const auto &groups = part == PlanPart::Tp ? context.plan.duplicates : context.plan.epDuplicates;
+    constexpr std::size_t mostJudged = 8; // each is a run of the flow
+    for (std::size_t g = 0; g < std::min(groups.size(), mostOfAKind); ++g) {
+        const std::vector<std::size_t> &group = groups[g];
         std::vector<std::string> lines;
         for (const std::size_t index : group)
             lines.push_back(std::to_string(rules[index].keySpan.line));
@@ -72,21 +129,50 @@ void duplicateKeys(const std::vector<std::vector<std::size_t>> &groups, const st
                                                  "; only the last one counts (" + last.style + ")");
         finding.rule = last.key;
         finding.span = last.keySpan;
+        for (const EffectiveRule &rule : context.plan.rules)
+            if (rule.rule.key == last.key && partOf(rule) == part)
+                addModulesOf(context, finding, rule);
+        if (group.size() > mostJudged)
+            continue;
+        const std::size_t kept = g < mostJudged ? worthKeeping(context, group, part) : group.back();
+        if (auto edits = removeRuleEdits(document, group, kept, part); !edits.empty())
+            finding.fix = Fix{"keep the rule of line " + std::to_string(rules[kept].keySpan.line) + " (" +
+                                  rules[kept].style + ")",
+                              std::move(edits)};
     }
+}
+
+// An edit reads the text anew: of a plan of megabytes only the first findings get one.
+bool worthEditing(const PlanDocument &document, std::size_t findings) {
+    constexpr std::size_t bytesRead = 1'000'000;
+    return findings <= 1 || document.text.size() * findings <= bytesRead;
+}
+
+// The style that was most likely meant: the nearest name, else the one the key has without the rule.
+std::string styleFor(const LintContext &context, const EffectiveRule &rule) {
+    if (const std::string_view near = nearestStyle(rule.rule.style); !near.empty())
+        return std::string(near);
+    if (!rule.matches)
+        return {};
+    return rule.expert ? builtinEpStyle(context, rule.rule.key) : builtinTpStyle(context, rule.rule.key);
 }
 
 void unknownStyles(const LintContext &context, Findings &findings) {
     bool first = true;
+    std::size_t count = 0;
     for (const EffectiveRule &rule : context.plan.rules) {
         if (rule.style || rule.dropped || (rule.expert && removedFromEpPlan(rule.rule.style)))
             continue;
-        const std::string nearestName(rule.rule.styleIsText ? nearestStyle(rule.rule.style) : std::string_view());
+        if (++count > mostOfAKind)
+            continue;
+        const std::string nearestName = styleFor(context, rule);
         std::string message = rule.rule.styleIsText
                                   ? "unknown style \"" + shortened(rule.rule.style) + "\""
                                   : "the style must be text, found " + shortened(rule.rule.style);
         message += " for " + inTicks(rule.rule.key) + nameInFile(context, rule);
         if (!nearestName.empty())
-            message += "; nearest: " + nearestName;
+            message +=
+                (nearestStyle(rule.rule.style).empty() ? "; without it the key has " : "; nearest: ") + nearestName;
         if (first) {
             std::vector<std::string> names;
             for (const ParallelStyle &style : parallelStyles())
@@ -98,10 +184,13 @@ void unknownStyles(const LintContext &context, Findings &findings) {
         blame(finding, rule);
         if (rule.rule.styleSpan.valid())
             finding.span = rule.rule.styleSpan;
-        if (!nearestName.empty())
+        addModulesOf(context, finding, rule);
+        if (!nearestName.empty() && (!context.document() || worthEditing(*context.document(), count)))
             finding.fix = fixOf(context, {{rule.rule.key, nearestName, partOf(rule)}});
         findings.reject();
     }
+    if (count > mostOfAKind)
+        findings.add(code::unknownStyle, std::to_string(count - mostOfAKind) + " more rules have unknown styles");
 }
 
 std::vector<std::string> allNames(const LintContext &context) {
@@ -139,10 +228,22 @@ Correction correct(const LintContext &context, const std::string &key, const std
     return {near, code::unmatchedKey, near.empty() ? std::string() : "nearest: " + inTicks(near)};
 }
 
+std::int64_t largestRank(const ShardLayout &shards) {
+    return shards.bytesPerRank.empty() ? 0 : *std::ranges::max_element(shards.bytesPerRank);
+}
+
+std::int64_t wholeModel(const ShardLayout &shards) {
+    std::int64_t bytes = 0;
+    for (const ParameterShard &shard : shards.parameters)
+        bytes += elementCount(shard.globalShape) * static_cast<std::int64_t>(elementSize(shard.dtype));
+    return bytes;
+}
+
 void unmatchedKeys(const LintContext &context, Findings &findings) {
     std::vector<std::string> names;
     bool configMatches = false;
     std::vector<const EffectiveRule *> unmatchedConfig;
+    std::size_t count = 0, refusals = 0;
     for (const EffectiveRule &rule : context.plan.rules) {
         const bool fromConfig = !rule.expert && context.plan.baseMode == "config" &&
                                 rule.rule.origin == RuleOrigin::ConfigPlan;
@@ -151,12 +252,15 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
             continue;
         if (fromConfig)
             unmatchedConfig.push_back(&rule);
-        if (names.empty())
-            names = allNames(context);
-        const Correction correction = correct(context, rule.rule.key, names);
         const bool refused = rule.rule.origin == RuleOrigin::File && !rule.overridesInherited;
         if (rule.dropped && !refused) // dropped before inherited keys are looked at
             continue;
+        refusals += refused;
+        if (++count > mostOfAKind)
+            continue;
+        if (names.empty())
+            names = allNames(context);
+        const Correction correction = correct(context, rule.rule.key, names);
         std::string message = "the key " + inTicks(shortened(rule.rule.key, 100)) + nameInFile(context, rule) +
                               " matches nothing in " + context.model.className;
         if (!correction.reason.empty())
@@ -174,121 +278,22 @@ void unmatchedKeys(const LintContext &context, Findings &findings) {
         const bool taken = std::ranges::any_of(context.plan.rules, [&](const EffectiveRule &other) {
             return other.documentIndex && other.expert == rule.expert && other.rule.key == correction.key;
         });
-        if (document && rule.documentIndex && !correction.key.empty() && !taken)
+        if (document && rule.documentIndex && !correction.key.empty() && !taken && worthEditing(*document, count))
             finding.fix = Fix{"rename the key to " + inTicks(correction.key),
                               {renameKeyEdit(*document, *rule.documentIndex, correction.key, partOf(rule))}};
     }
+    if (count > mostOfAKind)
+        findings.add(refusals > 0 ? code::unmatchedKey : code::unmatchedInherited,
+                     std::to_string(count - mostOfAKind) + " more keys match nothing in " + context.model.className);
+    if (refusals > 0)
+        findings.reject();
     if (!unmatchedConfig.empty() && !configMatches)
         findings.add(code::nothingMatches,
                      "none of the " + std::to_string(unmatchedConfig.size()) + " rules of base_model_tp_plan in " +
                          context.model.config.fileName() + " matches a name of " + context.model.className +
-                         ": the layers stay whole on every rank");
-}
-
-std::string styleIn(const std::vector<PlanRule> &rules, const LintContext &context, const std::string &key) {
-    for (const PlanRule &rule : rules)
-        if (context.model.baseModelPrefix + "." + rule.key == key)
-            return rule.style;
-    return plainStyle();
-}
-
-std::string builtinTpStyle(const LintContext &context, const std::string &key) {
-    return context.builtin ? styleIn(context.builtin->configRules, context, key) : plainStyle();
-}
-
-std::string builtinEpStyle(const LintContext &context, const std::string &key) {
-    return context.builtin ? styleIn(context.builtin->configEpRules, context, key) : plainStyle();
-}
-
-void expertRules(const LintContext &context, Findings &findings) {
-    for (const EffectiveRule &rule : context.plan.rules) {
-        if (rule.expert || rule.dropped || !rule.style || !rule.style->expertParallel || !rule.matches)
-            continue;
-        Diagnostic &finding =
-            findings.add(code::expertStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
-                                                " is an expert-parallel style and belongs in ep_plan, not in tp_plan");
-        blame(finding, rule);
-        addModules(context, finding, rule.modules);
-        finding.fix = fixOf(context, {{rule.rule.key, builtinTpStyle(context, rule.rule.key)}});
-        if (rule.style->refusedInTpPlan && !rule.modules.empty())
-            findings.reject();
-    }
-}
-
-// Asked for or not: upstream looks at the keys of an ep_plan even where it does not apply it.
-void unusedEpPlan(const LintContext &context, Findings &findings) {
-    if (context.plan.ep > 1)
-        return;
-    for (const PlanRule &rule : context.plan.epUnmatched) {
-        Diagnostic &finding = findings.add(code::unmatchedKey, "the key " + inTicks(rule.key) +
-                                                                   " of the ep_plan matches nothing in " +
-                                                                   context.model.className);
-        finding.rule = rule.key;
-        finding.span = rule.keySpan;
-        findings.reject();
-    }
-    const PlanDocument *document = context.document();
-    if (!document || document->epRules.empty())
-        return;
-    Diagnostic &finding = findings.add(
-        code::epPlanUnused,
-        "the ep_plan is not applied: that takes an expert-parallel size (--ep, or ep_size in the plan) above 1");
-    finding.rule = document->epRules.front().key;
-    finding.span = document->epRules.front().keySpan;
-}
-
-// Source: transformers 5.24 DistributedConfig._validate_mesh_config; without FSDP, of which a plan says nothing.
-void epSize(const LintContext &context, Findings &findings) {
-    const int ep = context.plan.ep;
-    if (ep == 1 || (ep >= 1 && ep == context.tp))
-        return;
-    const std::string sizes = "ep size " + std::to_string(ep) + " at tp " + std::to_string(context.tp) + ": ";
-    Diagnostic &finding = findings.add(
-        code::badEpSize,
-        sizes + (ep < 1                ? "parallel sizes are at least 1"
-                 : ep % context.tp > 0 ? "ep_size must be a multiple of tp_size"
-                                       : "without FSDP the ranks that share the experts are the tp ranks"));
-    finding.fix = Fix{"use ep " + std::to_string(context.tp), {}};
-    findings.reject();
-}
-
-void epPlan(const LintContext &context, Findings &findings) {
-    const ResolvedPlan &plan = context.plan;
-    if (plan.ep <= 1)
-        return;
-    if (plan.epRules.empty()) {
-        findings.add(code::noEpPlan, "there is no ep_plan for " + context.model.className + " at ep " +
-                                         std::to_string(plan.ep) + ": upstream refuses to load it");
-        findings.reject();
-    }
-    for (const EffectiveRule &rule : plan.rules) {
-        if (!rule.expert || !removedFromEpPlan(rule.rule.style))
-            continue;
-        Diagnostic &finding = findings.add(
-            code::removedEpStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
-                                      " is refused in an ep_plan: experts are dealt out by `ep_dispatch_experts` on "
-                                      "their module and `grouped_gemm` on its parameters, and a router needs no rule");
-        blame(finding, rule);
-        finding.fix = fixOf(context, {{rule.rule.key, builtinEpStyle(context, rule.rule.key), PlanPart::Ep}});
-        findings.reject();
-    }
-    for (const std::string &name : plan.cutTwice) {
-        const EffectiveRule &rule = *plan.ruleOfParameter(name);
-        Diagnostic &finding = findings.add(code::cutTwice, inTicks(genericName(name)) + " is sharded by " +
-                                                               inTicks(rule.rule.key) + " of the ep_plan (" +
-                                                               rule.rule.style + ") and by a rule of the tp_plan");
-        blame(finding, rule);
-        finding.fix = fixOf(context, {{rule.rule.key, plainStyle(), PlanPart::Ep}});
-        findings.reject();
-    }
-    if (plan.appliesEpPlan || plan.epRules.empty())
-        return;
-    Diagnostic &finding = findings.add(
-        code::idleEpPlan, "no rule of the ep_plan dispatches tokens (ep_dispatch_experts): upstream applies none of its "
-                          "rules, and what they name stays whole on every rank");
-    for (const EffectiveRule &rule : plan.rules)
-        if (rule.expert && rule.documentIndex && !finding.span.valid())
-            blame(finding, rule);
+                         ": the layers stay whole on every rank, " +
+                         formatBytes(static_cast<std::uint64_t>(largestRank(context.shards))) + " of " +
+                         formatBytes(static_cast<std::uint64_t>(wholeModel(context.shards))));
 }
 
 // What install_forward and shard_param refuse.
@@ -328,34 +333,6 @@ std::string refusal(const LintContext &context, const EffectiveRule &rule) {
     return {};
 }
 
-// What a style that deals out whole experts refuses: a number of them that the ranks do not divide.
-void unevenExperts(const LintContext &context, Findings &findings) {
-    for (const EffectiveRule &rule : context.plan.rules) {
-        if (!rule.style || !rule.style->evenOnly)
-            continue;
-        for (const std::string &name : rule.parameters) {
-            const std::int64_t experts = dealtExperts(context.model, rule, name);
-            if (experts % context.tp == 0)
-                continue;
-            Diagnostic &finding = findings.add(
-                code::refusedStyle, inTicks(rule.rule.style) + " on " + inTicks(rule.rule.key) +
-                                        " is refused at load: " + std::to_string(experts) + " experts are not divisible by " +
-                                        std::to_string(context.tp) + " ranks");
-            blame(finding, rule);
-            if (rule.rule.styleSpan.valid())
-                finding.span = rule.rule.styleSpan;
-            finding.modules = {genericName(name.substr(0, name.rfind('.')))};
-            std::vector<int> sizes;
-            for (int size = 1; size <= std::min<std::int64_t>(experts, 64); ++size)
-                if (experts % size == 0)
-                    sizes.push_back(size);
-            finding.fix = Fix{"use a size that divides the experts: " + list(sizes), {}};
-            findings.rejectSize();
-            break; // a rule says it once
-        }
-    }
-}
-
 void refusedStyles(const LintContext &context, Findings &findings) {
     for (const EffectiveRule &rule : context.plan.rules) {
         if (!rule.style || rule.dropped)
@@ -378,20 +355,17 @@ void refusedStyles(const LintContext &context, Findings &findings) {
 
 void checkLoad(const LintContext &context, Findings &findings) {
     tpSize(context, findings);
+    device(context, findings);
     documentFacts(context, findings);
     emptyOrMissing(context, findings);
-    epSize(context, findings);
-    if (const PlanDocument *document = context.document()) {
-        duplicateKeys(context.plan.duplicates, document->rules, findings);
-        duplicateKeys(context.plan.epDuplicates, document->epRules, findings);
+    if (context.document()) {
+        duplicateKeys(context, PlanPart::Tp, findings);
+        duplicateKeys(context, PlanPart::Ep, findings);
     }
     unmatchedKeys(context, findings);
     unknownStyles(context, findings);
-    expertRules(context, findings);
-    unusedEpPlan(context, findings);
-    epPlan(context, findings);
+    checkExpertRules(context, findings);
     refusedStyles(context, findings);
-    unevenExperts(context, findings);
 }
 
 } // namespace tpscope
