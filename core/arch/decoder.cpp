@@ -278,7 +278,7 @@ Result<ModelDescription> describeDecoder(const ModelConfig &config, const Upstre
     b.pythonFile = facts.pythonFile;
     b.model.config = config;
     b.model.className = facts.causalClass.empty() ? facts.prefix + "ForCausalLM" : facts.causalClass;
-    b.model.baseModelPrefix = "model";
+    b.model.baseModelPrefix = facts.basePrefix;
     if (const auto read = readDimensions(b.model, facts.defaultHeadDim, facts.ropeTheta); !read)
         return tl::unexpected(read.error());
     const auto inner = readInner(config, facts);

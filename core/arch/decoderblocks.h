@@ -124,8 +124,8 @@ struct DecoderFacts {
     double clip = 0.0;            // 0 none: q, k and v are clamped before they are viewed
     bool parallel = false;        // attention and mlp of a layer read the same norm's output (Cohere)
     std::string mlpName = "mlp";
-    // Behind the prefix; empty: Model, ForCausalLM.
-    std::string modelName = "Model";
+    std::string basePrefix = "model"; // what keys of base_model_tp_plan lack; "": the causal class is its own base
+    std::string modelName = "Model"; // behind the prefix
     std::string causalClass = {}; // empty: prefix + "ForCausalLM"
     std::map<std::string, std::string> attentionNames = {}; // by layer type, where it is not self_attn
     bool masksInLoop = false; // built in a Python loop over the set of layer types

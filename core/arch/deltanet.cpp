@@ -61,7 +61,7 @@ ForwardProgram netProgram(const Builder &b, const DeltaNet &net) {
     body.push_back(viewHeads("z_flat", net.valueDim, "z"));
     Operation rule;
     rule.kind = OpKind::DeltaRule;
-    rule.in = {"queries", "keys", "values", "b", "a"};
+    rule.in = {"queries", "keys", "values", "b", "a", "cache"};
     rule.out = {"core"};
     rule.parameters = {"A_log", "dt_bias"};
     rule.reads = {{GuardRead::Kind::SelfAttribute, "layer_idx"}};

@@ -21,6 +21,7 @@
 #include "arch/ministral.h"
 #include "arch/ministral3.h"
 #include "arch/mistral.h"
+#include "arch/mistral4.h"
 #include "arch/mixtral.h"
 #include "arch/olmo2.h"
 #include "arch/olmoe.h"
@@ -56,6 +57,7 @@ constexpr std::array table{
     Family{"ministral", describeMinistral},
     Family{"ministral3", describeMinistral3},
     Family{"mistral", describeMistral},
+    Family{"mistral4", describeMistral4},
     Family{"mixtral", describeMixtral},
     Family{"olmo2", describeOlmo2},
     Family{"olmoe", describeOlmoe},

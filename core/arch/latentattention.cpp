@@ -57,8 +57,11 @@ ForwardProgram attentionProgram(const Builder &b, const LatentAttention &l) {
     body.push_back(op(std::move(rope), "apply_rotary_pos_emb"));
     body.push_back(cacheUpdate("kv_nope", "k_rotated", {"cached_nope", "cached_rot"}, "cache.update"));
     body.push_back(op(OpKind::CatHeads, {"q_pass", "q_rotated"}, {"queries"}, "cat(q_pass, q_rot)"));
+    if (l.positionScale)
+        body.push_back(op(OpKind::PositionScale, {"queries"}, {"scaled_queries"}, "* get_llama_4_attn_scale(position_ids)"));
     expand(body, l);
-    body.push_back(op(OpKind::Attend, {"queries", "keys", "values", "attention_mask"}, {"attended"}, "attention"));
+    body.push_back(op(OpKind::Attend, {l.positionScale ? "scaled_queries" : "queries", "keys", "values", "attention_mask"},
+                      {"attended"}, "attention"));
     body.push_back(op(OpKind::MergeHeads, {"attended"}, {"merged"}, "reshape"));
     body.push_back(callModule("o_proj", {"merged"}, {"attn_output"}));
     return program;
@@ -95,14 +98,14 @@ void addLatentAttention(Builder &b, ModuleIndex layer, std::int64_t index, const
     b.linear(attention, "o_proj", d.heads * l.value, d.hidden, l.bias);
 }
 
-LatentAttention readLatentAttention(const ModelConfig &config, ConfigReads &reads) {
+LatentAttention readLatentAttention(const ModelConfig &config, ConfigReads &reads, const LatentWidths &defaults) {
     LatentAttention l;
-    l.keyRank = reads.count("kv_lora_rank", 512);
-    l.rope = reads.count("qk_rope_head_dim", 64);
-    l.nope = reads.count("qk_nope_head_dim", 128);
-    l.value = reads.count("v_head_dim", 128);
+    l.keyRank = reads.count("kv_lora_rank", defaults.keyRank);
+    l.rope = reads.count("qk_rope_head_dim", defaults.rope);
+    l.nope = reads.count("qk_nope_head_dim", defaults.nope);
+    l.value = reads.count("v_head_dim", defaults.value);
     const bool whole = config.json().contains("q_lora_rank") && !config.has("q_lora_rank"); // null: one q_proj
-    l.queryRank = whole ? 0 : reads.integer("q_lora_rank", 1536);
+    l.queryRank = whole ? 0 : reads.integer("q_lora_rank", defaults.queryRank);
     l.interleave = reads.flag("rope_interleave", true);
     l.bias = reads.flag("attention_bias", false);
     l.scaling = 1.0 / std::sqrt(static_cast<double>(l.query()));

@@ -14,12 +14,17 @@ struct LatentAttention {
     std::int64_t value = 0;
     bool interleave = true;
     bool bias = false;
+    bool positionScale = false; // queries times a factor of their positions
     double scaling = 1.0;
     std::int64_t query() const { return nope + rope; }
 };
 
+// Widths of a config that names none.
+struct LatentWidths {
+    std::int64_t queryRank = 1536, keyRank = 512, rope = 64, nope = 128, value = 128;
+};
 // Errors are kept in reads.
-LatentAttention readLatentAttention(const ModelConfig &config, ConfigReads &reads);
+LatentAttention readLatentAttention(const ModelConfig &config, ConfigReads &reads, const LatentWidths &defaults = {});
 // self_attn of a layer, with its programs.
 void addLatentAttention(Builder &b, ModuleIndex layer, std::int64_t index, const LatentAttention &l);
 

@@ -221,6 +221,7 @@ Result<ModelDescription> describeLlama4Text(const ModelConfig &config, const Ups
     if (reads.failed())
         return reads.error();
     facts.causalClass = "Llama4ForCausalLM";
+    facts.basePrefix = {}; // its base_model_prefix names no module of it
     facts.mlpName = "feed_forward";
     facts.masksInLoop = facts.interleave = true;
     facts.defaultHeadDim = 128;

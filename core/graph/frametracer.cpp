@@ -117,7 +117,9 @@ void FrameTracer::operation(const Operation &operation, Frame &frame) {
                           frame.get(operation.in.back()).kind == TracedValue::Kind::Cache);
     if (reached) {
         readOperands(operation, frame);
-        readExtras(operation, frame);
+        // Which layer's state it is matters where a cache holds it.
+        if (operation.kind != OpKind::DeltaRule || frame.get(operation.in.back()).kind == TracedValue::Kind::Cache)
+            readExtras(operation, frame);
         pin(operation, frame);
         if (operation.graphOps > 0 &&
             (m_trace.withOperations.empty() || m_trace.withOperations.back() != m_statement))

@@ -4,6 +4,7 @@
 #include "lint/flowrun.h"
 
 #include <algorithm>
+#include <span>
 
 namespace tpscope {
 
@@ -79,16 +80,17 @@ Value FlowRun::convolve(const Operation &operation, std::string_view label, cons
 // Heads of q and k are repeated to as many as v has; b and a hold one number a head of v. All channels come out of one
 // projection, so a rank has them all or none that belong together.
 Value FlowRun::deltaRule(const Operation &operation, std::string_view label, const Values &in, const Frame &frame) {
-    if (in.size() < 5)
+    constexpr std::size_t tensors = 5;
+    if (in.size() < tensors)
         return {};
-    for (const Value &value : in)
+    for (const Value &value : std::span(in).first(tensors))
         if (value.unknown || !value.layout.tracked())
             return value;
     const Value &v = in[2];
     Value y = v;
     std::vector<int> slots;
     bool whole = true;
-    for (std::size_t i = 0; i < in.size(); ++i) {
+    for (std::size_t i = 0; i < tensors; ++i) {
         const Value &value = in[i];
         slots.push_back(value.gradient);
         y.wrong = y.wrong || value.wrong;

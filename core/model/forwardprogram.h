@@ -66,8 +66,8 @@ enum class OpKind {
     Concat,      // in: x.. [...,I]                                             out: one behind the other, last dimension
     Convolve,    // in: x [B,T,C]              params: weight [C,1,K]           out: like x; each channel over its last K
                  //                            tokens, then self attr function
-    DeltaRule,   // in: q, k [B,T,n,D], v [B,T,m,E], b, a [B,T,m]  params: A_log, dt_bias [m]    out: [B,T,m,E], the state
-                 //                            of each head carried from token to token
+    DeltaRule,   // in: q, k [B,T,n,D], v [B,T,m,E], b, a [B,T,m], cache   params: A_log, dt_bias [m]   out: [B,T,m,E], the
+                 //                            state of each head carried from token to token, and in the cache if any
     GroupRouter, // as Router: softmax, the k largest within the topk_group groups whose `best` (self attr) largest scores
                  //                            sum to most; chosen scores made to sum to 1 where norm_topk_prob
     SpreadTokens, // in: x [N,H], scores [N,k]                                  out: [N,k,H], a copy a score, times it

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "../support/recordedmodels.h"
+#include "graph/graphcapture.h"
 #include "lint/codes.h"
 #include "shard/shardlayout.h"
 
@@ -69,6 +70,8 @@ private slots:
     void parameters();
     void outcomes_data() { addNames(); }
     void outcomes();
+    void graphs_data();
+    void graphs();
 };
 
 void NewFamiliesTest::parameters() {
@@ -100,6 +103,29 @@ void NewFamiliesTest::outcomes() {
         if (report.outcome == Outcome::WrongGradients && !row.contains("raised"))
             for (const json &wrong : row.value("wrong", json::array()))
                 QVERIFY2(told.contains(wrong.get<std::string>()), (wrong.get<std::string>() + " in " + where).c_str());
+    }
+}
+
+void NewFamiliesTest::graphs_data() {
+    QTest::addColumn<std::string>("name");
+    for (const auto &entry : std::filesystem::directory_iterator(familiesDir()))
+        if (entry.path().extension() == ".json" && recordOf(entry.path().stem().string()).contains("graphs"))
+            QTest::newRow(entry.path().stem().c_str()) << entry.path().stem().string();
+}
+
+// Graphs, launches and counted breaks of `auto` under torch.compile, measured on two ranks.
+void NewFamiliesTest::graphs() {
+    QFETCH(std::string, name);
+    const recorded::Subject &subject = subjectOf(name);
+    const ResolvedPlan plan = resolvePlan(subject.model, {}, &subject.builtin, 2);
+    for (const auto &[hooks, row] : recordOf(name)["graphs"].items()) {
+        const HookMode mode = hooks == "module-backward" ? HookMode::ModuleBackward : HookMode::PostAccumulateGrad;
+        const auto capture = captureGraphs(subject.model, plan, mode);
+        QVERIFY2(capture.has_value(), hooks.c_str());
+        for (const auto &[phase, found] : {std::pair{"prefill", &capture->prefill}, std::pair{"decode", &capture->decode}}) {
+            const json now = {found->graphs, found->launches, found->breakCounter};
+            QVERIFY2(now == row[phase], (hooks + " " + phase + ": " + now.dump() + ", measured " + row[phase].dump()).c_str());
+        }
     }
 }
 

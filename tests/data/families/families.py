@@ -8,6 +8,8 @@ python families.py --write       writes what was found into the files
 Each NAME.json holds a tiny model's "config", its "parameters" with shapes (of the text backbone, in vision-language models)
 and "plans" with what two ranks of transformers 5.24 did: "outcome", "wrong" (parameters whose gradients were) and
 "raised" (the training forward or backward raised). An empty tp_plan stands for `auto`. Weights are random by a fixed seed.
+"graphs", where there are any: [graphs, launches, counted breaks] of `auto` under torch.compile on two ranks, by hooks, as
+`tpscope run --backend transformers` measures them with 8 prompt tokens; this script leaves them alone.
 """
 import json
 import os
@@ -55,7 +57,7 @@ def found(rows, results):
 
 def written(record):
     lines = ",\n".join("  " + json.dumps(row) for row in record["plans"])
-    head = json.dumps({key: record[key] for key in ("config", "parameters")}, indent=1)[:-2]
+    head = json.dumps({key: record[key] for key in ("config", "parameters", "graphs") if key in record}, indent=1)[:-2]
     return head + ',\n "plans": [\n' + lines + "\n ]\n}\n"
 
 
