@@ -359,7 +359,9 @@ Result<void> Launch::fallOut(const std::string &because, const Running *culprit)
         rank.process.readOutput();
     readEvents();
     const std::string tail = culprit->process.outputTail();
-    message += tail.empty() ? "; its standard error is empty" : "; its standard error ends:\n" + tail;
+    // What the rank told us it told its standard error as well.
+    if (!culprit->said || tail.find(culprit->said->message) == std::string::npos)
+        message += tail.empty() ? "; its standard error is empty" : "; its standard error ends:\n" + tail;
     return fail(code, message);
 }
 

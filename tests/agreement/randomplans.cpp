@@ -39,17 +39,23 @@ int main(int argc, char **argv) {
         const LintReport report = lint(*model, plan.choice(), &*builtin, plan.tp, options);
         json errors = json::array();
         json warnings = json::array();
+        json permuted = json::array(); // modules whose parameters a save would write in another order
         for (const Diagnostic &diagnostic : report.diagnostics)
             if (diagnostic.severity == Severity::Error)
                 errors.push_back(diagnostic.code + " " + diagnostic.message);
             else if (diagnostic.severity == Severity::Warning)
                 warnings.push_back(diagnostic.code);
+        for (const Diagnostic &diagnostic : report.diagnostics)
+            if (diagnostic.code == "TP204")
+                for (const std::string &module : diagnostic.modules)
+                    permuted.push_back(module);
         std::cout << json{{"tp", plan.tp},
                           {"tp_plan", plan.rules},
                           {"outcome", name(report.outcome)},
                           {"wrong_parameters", report.wrongParameters},
                           {"errors", errors},
-                          {"warnings", warnings}}
+                          {"warnings", warnings},
+                          {"permuted", permuted}}
                   << '\n';
     }
     return 0;

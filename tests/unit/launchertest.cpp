@@ -354,7 +354,7 @@ private slots:
         wrong["tp"] = 0;
         QVERIFY(!requestFromJson(wrong));
         wrong = requestToJson(config);
-        wrong["input_ids"] = {{1, 2}, {3}};
+        wrong["input_ids"] = json::array({json::array({1, 2}), json::array()});
         QVERIFY(!requestFromJson(wrong));
         wrong.erase("seed");
         QVERIFY(!requestFromJson(wrong));
