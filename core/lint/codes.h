@@ -72,6 +72,7 @@ inline constexpr std::string_view expertCount = "TP124";
 inline constexpr std::string_view expertShards = "TP125";
 inline constexpr std::string_view fusedCut = "TP126";
 inline constexpr std::string_view mixedNorm = "TP127";
+inline constexpr std::string_view nothingTrains = "TP128";
 inline constexpr std::string_view hooksBreakGraph = "TP201";
 inline constexpr std::string_view wholeHead = "TP202";
 inline constexpr std::string_view notChecked = "TP203";

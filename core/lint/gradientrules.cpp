@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/text.h"
 #include "lint/expertstories.h"
 
 namespace tpscope {
@@ -203,9 +204,21 @@ void normOfMixedGradients(const LintContext &context, Findings &findings) {
         diagnostic.severity = Severity::Info; // nobody asked for it
 }
 
+void nothingTrains(const LintContext &context, Findings &findings) {
+    if (!context.options.train || context.options.trainable.empty() || !context.training.trainable ||
+        std::ranges::find(*context.training.trainable, true) != context.training.trainable->end())
+        return;
+    std::vector<std::string> patterns;
+    for (const std::string &pattern : context.options.trainable)
+        patterns.push_back(inTicks(shortened(pattern)));
+    findings.add(code::nothingTrains, "nothing is trained: no parameter of " + context.model.className +
+                                          " has a name like " + list(patterns) + ", and a backward raises");
+}
+
 } // namespace
 
 void checkGradients(const LintContext &context, Findings &findings) {
+    nothingTrains(context, findings);
     backwardFindings(context, findings);
     normOfMixedGradients(context, findings);
     accumulation(context, findings);

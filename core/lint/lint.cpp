@@ -2,6 +2,7 @@
 #include "lint/lint.h"
 
 #include <algorithm>
+#include <fnmatch.h>
 
 #include "lint/lintcontext.h"
 
@@ -10,33 +11,12 @@ namespace {
 
 constexpr int largestTp = 64;
 
-// Shell-like: * stands for any characters. A pattern without one is looked for anywhere in the name.
-bool globMatches(std::string_view pattern, std::string_view text) {
-    std::size_t p = 0, t = 0, star = std::string_view::npos, from = 0;
-    while (t < text.size()) {
-        if (p < pattern.size() && pattern[p] == '*') {
-            star = p++;
-            from = t;
-        } else if (p < pattern.size() && pattern[p] == text[t]) {
-            ++p;
-            ++t;
-        } else if (star != std::string_view::npos) {
-            p = star + 1;
-            t = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.size() && pattern[p] == '*')
-        ++p;
-    return p == pattern.size();
-}
-
+// A shell pattern of parameters or of modules; one without wildcards is looked for anywhere in the name.
 bool trains(const std::vector<std::string> &patterns, const std::string &name) {
+    const auto matches = [&](const std::string &pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
     return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string &pattern) {
-               if (pattern.find('*') == std::string::npos)
-                   return name.find(pattern) != std::string::npos;
-               return globMatches(pattern, name) || globMatches(pattern + ".*", name);
+               const bool wild = pattern.find_first_of("*?[") != std::string::npos;
+               return wild ? matches(pattern) || matches(pattern + ".*") : name.find(pattern) != std::string::npos;
            });
 }
 
@@ -125,7 +105,10 @@ Outcome outcomeOf(const LintContext &context, const Findings &findings) {
         return Outcome::ForwardError;
     if (context.forward.wrongOutput)
         return Outcome::WrongLogits;
-    if (context.options.train && context.backward && wrongGradients(*context.backward, context.options))
+    const bool nothingTrains =
+        context.tp > 1 && !context.options.trainable.empty() && context.backward && context.backward->gradients.empty();
+    if (context.options.train && context.backward &&
+        (nothingTrains || wrongGradients(*context.backward, context.options)))
         return Outcome::WrongGradients;
     return Outcome::Ok;
 }
