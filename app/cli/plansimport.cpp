@@ -25,6 +25,13 @@ std::string rulesText(const json &facts, const std::string &name) {
     return out.empty() ? out : name + ":\n" + out;
 }
 
+std::string textsText(const json &facts, const std::string &name, const std::string &meaning) {
+    std::string out;
+    for (const auto &[key, value] : facts.at(name).items())
+        out += "  " + plain(key) + ": " + plain(value.get<std::string>()) + "\n";
+    return out.empty() ? out : name + ": # " + meaning + "\n" + out;
+}
+
 std::string headOf(const json &facts, const std::string &upstream) {
     const auto text = [&](const char *key) { return facts.at(key).get<std::string>(); };
     return "# Built-in tensor-parallel plan of " + text("model_type") +
@@ -46,11 +53,8 @@ std::string textOf(const json &facts, const std::string &upstream) {
         out += "default_embedding: false # the base model has no embed_tokens\n";
     out += rulesText(facts, "class_tp_plan") + rulesText(facts, "base_model_tp_plan") +
            rulesText(facts, "base_model_ep_plan");
-    std::string subModels;
-    for (const auto &[name, kind] : facts.at("sub_models").items())
-        subModels += "  " + plain(name) + ": " + plain(kind.get<std::string>()) + "\n";
-    if (!subModels.empty())
-        out += "sub_models: # whose rules are merged below, as the default configuration has them\n" + subModels;
+    out += textsText(facts, "sub_models", "whose rules are merged below, as the default configuration has them");
+    out += textsText(facts, "sub_model_configs", "keys of a config.json that may name other model types");
     return out + rulesText(facts, "sub_model_tp_plan") + rulesText(facts, "sub_model_ep_plan");
 }
 

@@ -54,26 +54,38 @@ void printRules(const char *title, const StyleByKey &rules) {
         std::cout << "  " << key << ": " << style << '\n';
 }
 
-int showPlan(const std::string &name, const CommonOptions &options) {
-    const auto entry = loadCatalogueEntry(name);
-    if (!entry) {
-        Error error = entry.error();
-        if (error.code == ErrorCode::NotFound) {
-            const std::string near = nearest(name, builtinPlanNames());
-            error = {ErrorCode::NotFound,
-                     "no built-in plan is called \"" + name + "\"" +
-                         (near.empty() ? "" : "; the nearest is \"" + near + "\"") + "; `tpscope plans list` shows all",
-                     std::nullopt};
-        }
-        return report(error);
+// Of a model type, or of the model that a config.json (or its folder) describes.
+Result<CatalogueEntry> entryOf(const std::string &name) {
+    std::error_code ec;
+    if (name.ends_with(".json") || std::filesystem::is_directory(name, ec)) {
+        const auto source = findModel(name);
+        if (!source)
+            return tl::unexpected(source.error());
+        const auto config = ModelConfig::load(source->configPath.string());
+        if (!config)
+            return tl::unexpected(config.error());
+        return catalogueEntryOf(*config);
     }
+    auto entry = loadCatalogueEntry(name);
+    if (entry || entry.error().code != ErrorCode::NotFound)
+        return entry;
+    const std::string near = nearest(name, builtinPlanNames());
+    return fail(ErrorCode::NotFound, "no built-in plan is called \"" + name + "\"" +
+                                         (near.empty() ? "" : "; the nearest is \"" + near + "\"") +
+                                         "; `tpscope plans list` shows all");
+}
+
+int showPlan(const std::string &name, const CommonOptions &options) {
+    const auto entry = entryOf(name);
+    if (!entry)
+        return report(entry.error());
     const StyleByKey tp = appliedTpRules(*entry);
     const StyleByKey ep = appliedEpRules(*entry);
     if (options.json()) {
         nlohmann::json subModels = nlohmann::json::object();
         for (const auto &[place, kind] : entry->subModels)
             subModels[place] = kind;
-        return print({{"name", name},
+        return print({{"name", entry->plan.modelType},
                       {"model_type", entry->plan.modelType},
                       {"source", entry->plan.source},
                       {"upstream", entry->plan.source},
@@ -210,7 +222,8 @@ void addPlansVerb(CLI::App &app, int &exitStatus) {
     addFormatOption(*list, *options);
     list->callback([options, &exitStatus] { exitStatus = listPlans(*options); });
     CLI::App *show = verb->add_subcommand("show", "Show one built-in plan as `--plan auto` applies it.");
-    show->add_option("name", options->name, "model type, e.g. qwen3")->required();
+    show->add_option("name", options->name, "model type, e.g. qwen3, or a config.json, whose parts may be of other model types")
+        ->required();
     addFormatOption(*show, *options);
     show->footer("Example: tpscope plans show qwen3");
     show->callback([options, &exitStatus] { exitStatus = showPlan(options->name, *options); });

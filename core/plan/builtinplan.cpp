@@ -2,6 +2,7 @@
 // Reader of the catalogue: plans/<model_type>.yaml.
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/resources.h"
 #include "base/text.h"
@@ -56,7 +57,9 @@ struct CatalogueReader {
         if (key == "default_embedding")
             return readFlag(pair, entry.defaultEmbedding);
         if (key == "sub_models")
-            return readSubModels(pair);
+            return readTexts(pair, entry.subModels);
+        if (key == "sub_model_configs")
+            return readTexts(pair, entry.subModelConfigs);
         return failAt(pair.key, "unknown key \"" + shortened(key) + "\" in a built-in plan");
     }
 
@@ -88,14 +91,14 @@ struct CatalogueReader {
         return {};
     }
 
-    Result<void> readSubModels(const YamlPair &pair) {
+    Result<void> readTexts(const YamlPair &pair, std::vector<std::pair<std::string, std::string>> &target) const {
         if (!isMapping(pair))
             return failAt(pair, "a mapping");
         for (const YamlPair &sub : tree.pairs(tree.resolvedIndex(pair.value))) {
-            std::string kind;
-            if (const auto read = readText(sub, kind); !read)
+            std::string text;
+            if (const auto read = readText(sub, text); !read)
                 return read;
-            entry.subModels.emplace_back(tree.printable(sub.key), std::move(kind));
+            target.emplace_back(tree.printable(sub.key), std::move(text));
         }
         return {};
     }
@@ -113,6 +116,45 @@ struct CatalogueReader {
         return {};
     }
 };
+
+// The model_type at a dotted key of a config.json; "" where it says none.
+std::string modelTypeAt(const nlohmann::json &config, const std::string &dottedKey) {
+    const nlohmann::json *at = &config;
+    for (std::size_t begin = 0; begin <= dottedKey.size();) {
+        const std::size_t end = std::min(dottedKey.find('.', begin), dottedKey.size());
+        const auto found = at->find(dottedKey.substr(begin, end - begin));
+        if (found == at->end() || !found->is_object())
+            return {};
+        at = &*found;
+        begin = end + 1;
+    }
+    const auto type = at->find("model_type");
+    return type != at->end() && type->is_string() ? type->get<std::string>() : std::string();
+}
+
+// Puts the rules of a base model of another family in place of those of the sub-model `name`.
+// part: that family; nullptr: it has no plan.
+void replaceSubModel(BuiltinPlan &plan, const std::string &name, const CatalogueEntry *part) {
+    const std::string prefix = joined(plan.baseModelPrefix, "");
+    std::erase_if(plan.classRules, [&](const PlanRule &rule) { return rule.key.starts_with(name + "."); });
+    std::erase_if(plan.configEpRules, [&](const PlanRule &rule) { return (prefix + rule.key).starts_with(name + "."); });
+    if (!part)
+        return;
+    CatalogueEntry base = *part;
+    base.plan.classRules.clear();
+    base.plan.baseModelPrefix = name;
+    const auto add = [](std::vector<PlanRule> &target, std::string key, std::string style, RuleOrigin origin) {
+        PlanRule rule;
+        rule.key = std::move(key);
+        rule.style = std::move(style);
+        rule.origin = origin;
+        target.push_back(std::move(rule));
+    };
+    for (const auto &[key, style] : appliedTpRules(base))
+        add(plan.classRules, key, style, RuleOrigin::ClassRule);
+    for (const auto &[key, style] : appliedEpRules(base))
+        add(plan.configEpRules, key.substr(prefix.size()), style, RuleOrigin::ConfigPlan);
+}
 
 bool isFileName(const std::string &modelType) {
     return !modelType.empty() && modelType.size() < 200 && modelType.front() != '.' &&
@@ -162,6 +204,24 @@ Result<BuiltinPlan> parseBuiltinPlan(const std::string &text, const std::string 
 
 Result<BuiltinPlan> loadBuiltinPlan(const std::string &modelType) {
     return loadCatalogueEntry(modelType).map([](CatalogueEntry &&entry) { return std::move(entry.plan); });
+}
+
+Result<CatalogueEntry> catalogueEntryOf(const ModelConfig &config) {
+    auto entry = loadCatalogueEntry(config.modelType());
+    if (!entry)
+        return entry;
+    for (const auto &[name, key] : entry->subModelConfigs) {
+        const std::string type = modelTypeAt(config.json(), key);
+        const auto subModel = std::ranges::find(entry->subModels, name, &std::pair<std::string, std::string>::first);
+        if (type.empty() || subModel == entry->subModels.end() || subModel->second == type)
+            continue;
+        const auto part = loadCatalogueEntry(type);
+        if (!part && part.error().code != ErrorCode::NotFound)
+            return tl::unexpected(part.error());
+        replaceSubModel(entry->plan, name, part ? &*part : nullptr);
+        subModel->second = type;
+    }
+    return entry;
 }
 
 StyleByKey appliedTpRules(const CatalogueEntry &entry) {

@@ -17,6 +17,7 @@
 //   base_model_tp_plan, base_model_ep_plan of the config
 //   sub_models                             full name: model type; whose rules upstream merges into the model's, as the
 //                                          default configuration has them
+//   sub_model_configs                      full name: key of a config.json, dotted, whose model_type chooses that sub-model
 //   sub_model_tp_plan, sub_model_ep_plan   those rules, full names, with the rule for the sub-model's embedding
 // Source: transformers 5.24 distributed/mixin.py init_parallel_plans.
 namespace tpscope {
@@ -25,13 +26,18 @@ struct CatalogueEntry {
     BuiltinPlan plan;       // classRules: with those of sub-models
     std::string modelClass; // "": the file does not say
     bool defaultEmbedding = true;
-    std::vector<std::pair<std::string, std::string>> subModels; // full name, model type
+    std::vector<std::pair<std::string, std::string>> subModels;       // full name, model type
+    std::vector<std::pair<std::string, std::string>> subModelConfigs; // full name, key of a config.json
 };
 
 // Errors: BadInput with line and column.
 Result<CatalogueEntry> parseCatalogueEntry(const std::string &text, const std::string &fileName);
 // Of the catalogue that ships. Errors: those of loadBuiltinPlan().
 Result<CatalogueEntry> loadCatalogueEntry(const std::string &modelType);
+
+// The entry of a config.json's model type, with the rules of the sub-models that it names, where those are others than the
+// default ones. A plan in the file itself is not looked at. Errors: those of loadBuiltinPlan().
+Result<CatalogueEntry> catalogueEntryOf(const ModelConfig &config);
 
 // Full key to style, as `auto` applies them to a model of the family.
 using StyleByKey = std::map<std::string, std::string>;

@@ -3,6 +3,7 @@
 
 #include "arch/tensornames.h"
 #include "model/safetensors.h"
+#include "plan/catalogue.h"
 
 namespace tpscope {
 namespace {
@@ -82,9 +83,13 @@ Result<std::shared_ptr<const Workspace>> openWorkspace(const std::string &modelA
         return tl::unexpected(legacy.error());
     auto workspace = std::make_shared<Workspace>(Workspace{std::move(*source), std::move(*model), std::move(*legacy),
                                                            std::nullopt, upstream.value_or(Upstream{}), legacyUpstream});
-    if (auto builtin = loadBuiltinPlan(workspace->model.modelType))
+    if (auto builtin = catalogueEntryOf(*config).map([](CatalogueEntry &&entry) { return std::move(entry.plan); })) {
+        // Tensor names do not tell which part is the base model.
+        for (ModelDescription *described : {&workspace->model, &workspace->legacyModel})
+            if (!described->flowKnown())
+                described->baseModelPrefix = builtin->baseModelPrefix;
         workspace->builtin = std::move(*builtin);
-    else if (builtin.error().code != ErrorCode::NotFound)
+    } else if (builtin.error().code != ErrorCode::NotFound)
         return tl::unexpected(builtin.error());
     return workspace;
 }

@@ -15,7 +15,7 @@ import warnings
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import auto_factory, modeling_auto
 
 from probe_twin import HEAD_SIZE, HEADS, completed, rope_by_type
@@ -290,6 +290,7 @@ def facts(kind, config_class, model):
     class: of the model the plan was read from; base_model_prefix: "" where the model is its own base model;
     class_tp_plan, base_model_tp_plan, base_model_ep_plan: what the library calls _tp_plan of the class and so on;
     sub_model_tp_plan, sub_model_ep_plan: what other sub-models add, full names; sub_models: {name: model type} of those;
+    sub_model_configs: {name: "text_config"} of those whose model type a config.json chooses, and where;
     default_embedding: whether the base model adds the rule for embed_tokens;
     sources: the files that hold it, from the package's folder on."""
     base = model.base_model
@@ -316,7 +317,11 @@ def facts(kind, config_class, model):
     out |= {name: [list(rule) for rule in plan.items()] for name, plan in rules.items()}
     named = "embed_tokens" in rules["base_model_tp_plan"] or embedding in rules["class_tp_plan"]
     out["default_embedding"] = default or named
-    out["sub_models"] = sub_models(model, base)
+    parts = sub_models(model, base)
+    out["sub_models"] = {name: part.config.model_type for name, part in parts.items()}
+    chosen = dict(chosen_configs(model.config))
+    places = {name: place_of(part.config, chosen) for name, part in parts.items()}
+    out["sub_model_configs"] = {name: place for name, place in places.items() if place}
     return out
 
 
@@ -331,9 +336,9 @@ def sources(config_class, model):
 
 
 def sub_models(model, base):
-    """Name and model type of each sub-model, other than the base model, whose config has a plan."""
+    """Each sub-model, other than the base model, whose config has a plan, by name."""
     return {
-        name: module.config.model_type
+        name: module
         for name, module in model.named_modules()
         if isinstance(module, PreTrainedModel)
         and module is not base
@@ -341,3 +346,20 @@ def sub_models(model, base):
         and module.base_model is module
         and has_plan(type(module.config))
     }
+
+
+def place_of(config, chosen):
+    """Where it stands among the chosen ones: itself, else, since classes copy configs, the only one of its class."""
+    same = [place for place, part in chosen.items() if part is config]
+    alike = [place for place, part in chosen.items() if type(part) is type(config)]
+    return same[0] if same else alike[0] if len(alike) == 1 else None
+
+
+def chosen_configs(config, prefix=""):
+    """(dotted key, config) of each config inside this one whose class the file's model_type chooses."""
+    for name, cls in config.sub_configs.items():
+        part = getattr(config, name, None)
+        if isinstance(part, PreTrainedConfig):
+            if cls is AutoConfig:
+                yield joined(prefix, name), part
+            yield from chosen_configs(part, joined(prefix, name))

@@ -4,9 +4,10 @@
 
 usage: catalogueagreement.py TPSCOPE [--families N] [--only NAME ...]
 TPSCOPE: the command line. Builds models on the meta device with the library's automatic classes, from default configs
-with other numbers of layers, and compares with `tpscope plans show`: the merged plan rule by rule, and every module and
-parameter that `auto` at tp 2 (and ep 2) gives a style to. N families, evenly spread (0: all). Exits with 1 and prints
-each disagreement, with 77 where there is no such Python. The Python is TPSCOPE_PYTHON, else that of build/venv.
+with other numbers of layers, and wholes of other parts where a config chooses those. Compares with `tpscope plans show`:
+the merged plan rule by rule, and every module and parameter that `auto` at tp 2 (and ep 2) gives a style to. N families,
+evenly spread (0: all). Exits with 1 and prints each disagreement, with 77 where there is no such Python. The Python is
+TPSCOPE_PYTHON, else that of build/venv.
 """
 import argparse
 import json
@@ -14,8 +15,15 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import warnings
 
+# Wholes whose config.json chooses the model type of their text, with texts that are not the default.
+CHOSEN = (
+    ("internvl", "qwen3"), ("internvl", "qwen3_moe"), ("llava", "mistral"), ("llava_onevision", "gemma"),
+    ("idefics3", "qwen3"), ("kimi_k25", "mixtral"), ("mistral3", "ministral3"), ("paligemma", "gemma2"),
+    ("llava", "gpt_neox"), ("llava", "recurrent_gemma"),
+)
 AUTO = ("CausalLM", "ImageTextToText", "MultimodalLM", "SpeechSeq2Seq", "Seq2SeqLM", "MaskedLM", "PreTraining")
 LAYERS = 3
 
@@ -71,6 +79,16 @@ def model_of(kind, class_name, torch, transformers):
             if type(model).__name__ == class_name:
                 return model, ""
     return None, why
+
+
+def chosen(program, torch, transformers):
+    """(name, model, plan) of each whole with another text."""
+    for kind, text in CHOSEN:
+        config = transformers.CONFIG_MAPPING[kind](text_config=transformers.CONFIG_MAPPING[text]())
+        with tempfile.TemporaryDirectory() as folder, torch.device("meta"):
+            config.save_pretrained(folder)
+            plan = shown(program, ["show", os.path.join(folder, "config.json")])
+            yield f"{kind} of {text}", transformers.AutoModelForImageTextToText.from_config(config), plan
 
 
 def generic(name):
@@ -139,6 +157,11 @@ def compare(arguments):
         if model is None:
             left.append(f"{name}: {why}")
             continue
+        compared += 1
+        for line in disagreements(model, plan):
+            wrong += 1
+            print(f"{name}: {line}")
+    for name, model, plan in chosen(arguments.tpscope, torch, transformers) if not arguments.only else ():
         compared += 1
         for line in disagreements(model, plan):
             wrong += 1

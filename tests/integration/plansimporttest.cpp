@@ -131,12 +131,23 @@ private slots:
         QCOMPARE(shown.value("tp_plan")["lm_head"].toString(), QString("colwise_gather_output"));
     }
 
+    void showsWhatAConfigChooses() {
+        const QString path = m_folder.filePath("internvl.json");
+        QVERIFY(write(path, "{\"model_type\": \"internvl\", \"text_config\": {\"model_type\": \"qwen3\"}}"));
+        const QJsonObject shown = runTpscope({"plans", "show", path, "--format", "json"}).json();
+        QCOMPARE(shown["name"].toString(), QString("internvl"));
+        QCOMPARE(shown.value("sub_models")["model.language_model"].toString(), QString("qwen3"));
+        QCOMPARE(shown.value("tp_plan")["model.language_model.layers.*.self_attn.q_norm"].toString(),
+                 QString("replicated_with_grad_allreduce"));
+    }
+
     void saysWhatIsWrong_data() {
         QTest::addColumn<QStringList>("words");
         QTest::addColumn<QString>("said");
         QTest::newRow("no folder") << QStringList{"diff", "/nonexistent/plans"} << "no such folder";
         QTest::newRow("no interpreter") << QStringList{"import", "--python", "/nonexistent/python"} << "--python";
         QTest::newRow("both") << QStringList{"diff", "plans", "--python", "python3"} << "--python";
+        QTest::newRow("no config") << QStringList{"show", "/nonexistent/config.json"} << "/nonexistent/config.json";
         QTest::newRow("no such plan") << QStringList{"show", "qwen33"} << "qwen3";
     }
 
