@@ -23,6 +23,9 @@ Result<ModelDescription> describeMistral4(const ModelConfig &config, const Upstr
     moe.routerF32 = false;
     moe.groupBest = 2;
     moe.scaledSoftmax = true;
+    // Checkpoints hold the experts stacked, as the module does: no conversion is registered for this family.
+    moe.storedStack = "mlp.experts.gate_up_proj";
+    moe.storedDownStack = "mlp.experts.down_proj";
     const std::int64_t dense = reads.integer("first_k_dense_replace", 0);
     if (reads.failed())
         return reads.error();
