@@ -15,7 +15,8 @@ namespace tpscope::cli {
 
 using Catalogue = std::map<std::string, CatalogueEntry>; // by model type
 
-// The catalogue that ships, or that of a folder. Errors: NotFound (no folder, or no plan in it), BadInput with the line.
+// The catalogue that ships, or that of a folder.
+// Errors: NotFound (no folder, or no plan in it), BadInput with the line.
 Result<Catalogue> shippedCatalogue();
 Result<Catalogue> readCatalogue(const std::filesystem::path &folder);
 

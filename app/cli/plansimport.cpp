@@ -38,8 +38,8 @@ std::string headOf(const json &facts, const std::string &upstream) {
            ", written by `tpscope plans import`.\n# Source: a " + text("class") + " of " + upstream + ",\n#   " +
            facts.at("sources").at(0).get<std::string>() + " (" + text("config_class") + ")\n#   " +
            facts.at("sources").at(1).get<std::string>() +
-           "\n# The default rule embed_tokens: embedding_rowwise of the base model is not stored here: upstream adds it when "
-           "the\n# model is built, and so does the resolver.\n";
+           "\n# The default rule embed_tokens: embedding_rowwise of the base model is not stored here: upstream adds it "
+           "when the\n# model is built, and so does the resolver.\n";
 }
 
 std::string textOf(const json &facts, const std::string &upstream) {
@@ -73,8 +73,8 @@ Result<ImportedCatalogue> catalogueOf(const json &result) {
             catalogue.plans.emplace(kind, std::move(plan));
         }
         for (const json &failure : result.at("failed"))
-            catalogue.failures.push_back(
-                {failure.at("model_type").get<std::string>(), shortened(failure.at("message").get<std::string>(), 300)});
+            catalogue.failures.push_back({failure.at("model_type").get<std::string>(),
+                                          shortened(failure.at("message").get<std::string>(), 300)});
     } catch (const json::exception &error) {
         return fail(ErrorCode::RunFailed, std::string("the answer of tpscope_plans.py lacks a value: ") + error.what());
     }
@@ -89,8 +89,8 @@ Result<ProbePython> pythonFor(const std::string &argument) {
 
 Result<void> checkAsked(const std::vector<std::string> &only, const ImportedCatalogue &catalogue) {
     for (const std::string &kind : only) {
-        const bool failed =
-            std::ranges::find(catalogue.failures, kind, &ImportedCatalogue::Failure::modelType) != catalogue.failures.end();
+        const bool failed = std::ranges::any_of(
+            catalogue.failures, [&](const ImportedCatalogue::Failure &failure) { return failure.modelType == kind; });
         if (!failed && !catalogue.plans.contains(kind))
             return fail(ErrorCode::NotFound, catalogue.upstream + " has no model type " + inQuotes(kind) +
                                                  " that carries a tensor-parallel plan");

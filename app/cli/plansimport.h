@@ -30,8 +30,8 @@ struct ImportedCatalogue {
     std::vector<Failure> failures; // families that carry a plan and could not be built
 };
 
-// Builds a model a family without weights (resources/probe/tpscope_plans.py) and asks it for its plan; some 80 s for all
-// of 5.24. python: as --python; "": the one the product finds. only: these model types, empty all. Blocking.
+// Builds a model a family without weights (resources/probe/tpscope_plans.py) and asks it for its plan; some 80 s for
+// all of 5.24. python: as --python; "": the one the product finds. only: these model types, empty all. Blocking.
 // Errors: those of pythonOf() and findPython(), NotFound (a model type of `only` that the library does not have or that
 // carries no plan), RunFailed, Cancelled.
 Result<ImportedCatalogue> importCatalogue(const std::string &python, const std::vector<std::string> &only,

@@ -199,13 +199,14 @@ void addImport(CLI::App &verb, const std::shared_ptr<PlansOptions> &options, int
     CLI::App *import = verb.add_subcommand("import", "Write the built-in plans of an installed transformers.");
     addSourceOptions(*import, *options);
     import->add_option("--out", options->folder, "folder to write to (default: the catalogue itself)");
-    import->footer("Builds a model of each family without weights, some 80 s for all; --python's own code runs, no other.\n"
+    import->footer("Builds a model of each family without weights, some 80 s for all; only the library's own code runs.\n"
                    "Example: tpscope plans import --python venv/bin/python --out /tmp/plans");
     import->callback([options, &exitStatus] { exitStatus = importPlans(*options); });
 }
 
 void addDiff(CLI::App &verb, const std::shared_ptr<PlansOptions> &options, int &exitStatus) {
-    CLI::App *diff = verb.add_subcommand("diff", "Compare the built-in plans with those of a transformers or a folder.");
+    CLI::App *diff =
+        verb.add_subcommand("diff", "Compare the built-in plans with those of a transformers or a folder.");
     addSourceOptions(*diff, *options);
     diff->add_option("folder", options->folder, "a folder that `plans import` wrote")->excludes("--python");
     diff->footer("Exit 1 when something differs.\nExample: tpscope plans diff --python venv/bin/python");
@@ -222,7 +223,8 @@ void addPlansVerb(CLI::App &app, int &exitStatus) {
     addFormatOption(*list, *options);
     list->callback([options, &exitStatus] { exitStatus = listPlans(*options); });
     CLI::App *show = verb->add_subcommand("show", "Show one built-in plan as `--plan auto` applies it.");
-    show->add_option("name", options->name, "model type, e.g. qwen3, or a config.json, whose parts may be of other model types")
+    show->add_option("name", options->name,
+                     "model type, e.g. qwen3, or a config.json, whose parts may be of other model types")
         ->required();
     addFormatOption(*show, *options);
     show->footer("Example: tpscope plans show qwen3");

@@ -53,7 +53,8 @@ struct CatalogueReader {
                 return readText(pair, *target);
         for (const auto &[name, target] : plans)
             if (key == name)
-                return readPlan(pair, *target, target == &plan.classRules ? RuleOrigin::ClassRule : RuleOrigin::ConfigPlan);
+                return readPlan(pair, *target,
+                                target == &plan.classRules ? RuleOrigin::ClassRule : RuleOrigin::ConfigPlan);
         if (key == "default_embedding")
             return readFlag(pair, entry.defaultEmbedding);
         if (key == "sub_models")
@@ -136,8 +137,9 @@ std::string modelTypeAt(const nlohmann::json &config, const std::string &dottedK
 // part: that family; nullptr: it has no plan.
 void replaceSubModel(BuiltinPlan &plan, const std::string &name, const CatalogueEntry *part) {
     const std::string prefix = joined(plan.baseModelPrefix, "");
-    std::erase_if(plan.classRules, [&](const PlanRule &rule) { return rule.key.starts_with(name + "."); });
-    std::erase_if(plan.configEpRules, [&](const PlanRule &rule) { return (prefix + rule.key).starts_with(name + "."); });
+    const std::string begin = name + ".";
+    std::erase_if(plan.classRules, [&](const PlanRule &rule) { return rule.key.starts_with(begin); });
+    std::erase_if(plan.configEpRules, [&](const PlanRule &rule) { return (prefix + rule.key).starts_with(begin); });
     if (!part)
         return;
     CatalogueEntry base = *part;

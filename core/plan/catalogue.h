@@ -17,7 +17,7 @@
 //   base_model_tp_plan, base_model_ep_plan of the config
 //   sub_models                             full name: model type; whose rules upstream merges into the model's, as the
 //                                          default configuration has them
-//   sub_model_configs                      full name: key of a config.json, dotted, whose model_type chooses that sub-model
+//   sub_model_configs                      full name: dotted key of a config.json, whose model_type chooses that one
 //   sub_model_tp_plan, sub_model_ep_plan   those rules, full names, with the rule for the sub-model's embedding
 // Source: transformers 5.24 distributed/mixin.py init_parallel_plans.
 namespace tpscope {
@@ -35,8 +35,8 @@ Result<CatalogueEntry> parseCatalogueEntry(const std::string &text, const std::s
 // Of the catalogue that ships. Errors: those of loadBuiltinPlan().
 Result<CatalogueEntry> loadCatalogueEntry(const std::string &modelType);
 
-// The entry of a config.json's model type, with the rules of the sub-models that it names, where those are others than the
-// default ones. A plan in the file itself is not looked at. Errors: those of loadBuiltinPlan().
+// The entry of a config.json's model type, with the rules of the sub-models that it names, where those are others than
+// the default ones. A plan in the file itself is not looked at. Errors: those of loadBuiltinPlan().
 Result<CatalogueEntry> catalogueEntryOf(const ModelConfig &config);
 
 // Full key to style, as `auto` applies them to a model of the family.

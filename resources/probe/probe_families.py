@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The built-in plan of each model family, read from models of it on the meta device. Used by tpscope_plans.py.
 
-Source of what is read: transformers 5.24 DistributedMixin.init_parallel_plans. A model's plan is its class' _tp_plan, then,
-where it is its own base model, its config's base_model_tp_plan and a default rule for embed_tokens, then the plans of
-its direct sub-models, each behind the sub-model's name.
+Source of what is read: transformers 5.24 DistributedMixin.init_parallel_plans. A model's plan is its class' _tp_plan,
+then, where it is its own base model, its config's base_model_tp_plan and a default rule for embed_tokens, then the plans
+of its direct sub-models, each behind the sub-model's name.
 """
 
 import contextlib
@@ -289,7 +289,8 @@ def facts(kind, config_class, model):
     """What the catalogue keeps of a family. Rules are [[key, style], ...] in the library's order.
     class: of the model the plan was read from; base_model_prefix: "" where the model is its own base model;
     class_tp_plan, base_model_tp_plan, base_model_ep_plan: what the library calls _tp_plan of the class and so on;
-    sub_model_tp_plan, sub_model_ep_plan: what other sub-models add, full names; sub_models: {name: model type} of those;
+    sub_model_tp_plan, sub_model_ep_plan: what other sub-models add, full names;
+    sub_models: {name: model type} of those;
     sub_model_configs: {name: "text_config"} of those whose model type a config.json chooses, and where;
     default_embedding: whether the base model adds the rule for embed_tokens;
     sources: the files that hold it, from the package's folder on."""

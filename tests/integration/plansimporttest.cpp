@@ -14,7 +14,8 @@ class PlansImportTest : public QObject {
     QTemporaryDir m_folder;
     // One of each form: plain, a base model of another name, experts, parts with a prefix, parts without a base model,
     // a part that is built only inside a whole.
-    const QStringList m_kinds{"qwen3", "gpt_neox", "mixtral", "qwen2_5_vl", "qwen2_5_vl_text", "llama4", "t5_gemma_module"};
+    const QStringList m_kinds{"qwen3",           "gpt_neox", "mixtral",        "qwen2_5_vl",
+                              "qwen2_5_vl_text", "llama4",   "t5_gemma_module"};
 
     QStringList only() const {
         QStringList words;
@@ -105,7 +106,8 @@ private slots:
 
         const ProgramRun shown = runTpscope(QStringList{"plans", "diff", folder} + kinds);
         QCOMPARE(shown.exitCode, 1);
-        QVERIFY2(shown.out.contains("  ~ model.layers.*.self_attn.o_proj: rowwise -> rowwise_split_input\n"), shown.out);
+        QVERIFY2(shown.out.contains("  ~ model.layers.*.self_attn.o_proj: rowwise -> rowwise_split_input\n"),
+                 shown.out);
         QVERIFY2(shown.out.contains("1 families added, 1 removed, 1 changed\n"), shown.out);
     }
 
@@ -127,7 +129,8 @@ private slots:
         }
         const QJsonObject shown = runTpscope({"plans", "show", "qwen2_5_vl", "--format", "json"}).json();
         QCOMPARE(shown["model_type"].toString(), QString("qwen2_5_vl"));
-        QCOMPARE(shown.value("tp_plan")["model.language_model.layers.*.self_attn.q_proj"].toString(), QString("colwise"));
+        const QJsonValue rules = shown.value("tp_plan");
+        QCOMPARE(rules["model.language_model.layers.*.self_attn.q_proj"].toString(), QString("colwise"));
         QCOMPARE(shown.value("tp_plan")["lm_head"].toString(), QString("colwise_gather_output"));
     }
 

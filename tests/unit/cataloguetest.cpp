@@ -133,7 +133,8 @@ private slots:
     }
 
     void theEmbeddingRuleIsAddedOnlyWhereTheBaseModelHasEmbedTokens() {
-        QCOMPARE(appliedTpRules(*loadCatalogueEntry("qwen3")).at("model.embed_tokens"), std::string("embedding_rowwise"));
+        const StyleByKey qwen3 = appliedTpRules(*loadCatalogueEntry("qwen3"));
+        QCOMPARE(qwen3.at("model.embed_tokens"), std::string("embedding_rowwise"));
         const auto neox = loadCatalogueEntry("gpt_neox"); // calls it embed_in
         QVERIFY(neox && !appliedTpRules(*neox).contains("gpt_neox.embed_tokens"));
         QCOMPARE(appliedTpRules(*neox).at("gpt_neox.embed_in"), std::string("embedding_rowwise"));
@@ -176,8 +177,8 @@ private slots:
     // Source: transformers 5.24, InternVLForConditionalGeneration and Kimi_K25ForConditionalGeneration of such configs.
     void aConfigChoosesItsSubModels() {
         const auto entryOf = [](const std::string &kind, const std::string &text) {
-            const auto config = ModelConfig::parse(
-                "{\"model_type\": \"" + kind + "\", \"text_config\": {\"model_type\": \"" + text + "\"}}", "config.json");
+            const nlohmann::json json{{"model_type", kind}, {"text_config", {{"model_type", text}}}};
+            const auto config = ModelConfig::parse(json.dump(), "config.json");
             auto entry = catalogueEntryOf(*config);
             if (!entry)
                 qFatal("%s", entry.error().text().c_str());
@@ -193,7 +194,8 @@ private slots:
         QCOMPARE(qwen3.size(), usual.size() + 2);
         QCOMPARE(entryOf("internvl", "qwen3").subModels.front().second, std::string("qwen3"));
         QCOMPARE(appliedTpRules(entryOf("internvl", "gpt2")), (StyleByKey{{"lm_head", "colwise_gather_output"}}));
-        QCOMPARE(appliedEpRules(entryOf("kimi_k25", "mixtral")).at(layer + "mlp.experts"), std::string("ep_dispatch_experts"));
+        const StyleByKey experts = appliedEpRules(entryOf("kimi_k25", "mixtral"));
+        QCOMPARE(experts.at(layer + "mlp.experts"), std::string("ep_dispatch_experts"));
         QVERIFY(appliedEpRules(entryOf("kimi_k25", "llama")).empty());
         // Its text model is of one class, whatever the file says.
         QVERIFY(appliedTpRules(entryOf("qwen2_5_vl", "qwen3")) == appliedTpRules(*loadCatalogueEntry("qwen2_5_vl")));
