@@ -18,10 +18,12 @@ int main(int argc, char **argv) {
     addModelsVerb(app, exitStatus);
     addPlansVerb(app, exitStatus);
     addLintVerb(app, exitStatus);
+    addExplainVerb(app, exitStatus);
     addShardVerb(app, exitStatus);
     addGraphVerb(app, exitStatus);
     addRunVerb(app, exitStatus);
     addCompareVerb(app, exitStatus);
+    addDiffVerb(app, exitStatus);
     addExportVerb(app, exitStatus);
     addVerifyVerb(app, exitStatus);
     addGradcheckVerb(app, exitStatus);

@@ -10,10 +10,12 @@ namespace tpscope::cli {
 void addModelsVerb(CLI::App &app, int &exitStatus);
 void addPlansVerb(CLI::App &app, int &exitStatus);
 void addLintVerb(CLI::App &app, int &exitStatus);
+void addExplainVerb(CLI::App &app, int &exitStatus);
 void addShardVerb(CLI::App &app, int &exitStatus);
 void addGraphVerb(CLI::App &app, int &exitStatus);
 void addRunVerb(CLI::App &app, int &exitStatus);
 void addCompareVerb(CLI::App &app, int &exitStatus);
+void addDiffVerb(CLI::App &app, int &exitStatus);
 void addExportVerb(CLI::App &app, int &exitStatus);
 void addVerifyVerb(CLI::App &app, int &exitStatus);
 void addGradcheckVerb(CLI::App &app, int &exitStatus);

@@ -5,25 +5,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fnmatch.h>
 #include <iterator>
 #include <set>
 
 #include "exec/checkpointing.h"
 #include "exec/trainingkernels.h"
+#include "model/trainable.h"
 #include "run/prompts.h"
 
 namespace tpscope {
 namespace {
-
-bool trains(const std::string &parameter, const std::vector<std::string> &patterns) {
-    if (patterns.empty())
-        return true;
-    for (const std::string &pattern : patterns)
-        if (::fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0 || pattern == genericName(parameter))
-            return true;
-    return false;
-}
 
 // As ForCausalLMLoss: token n is judged by token n + 1; the last has no label. Neither have padding and, since nothing
 // real precedes it, the first token behind padding.

@@ -71,7 +71,7 @@ std::optional<Fix> embeddingFix(const LintContext &context, const std::string &m
     for (const std::vector<RuleChange> &changes : candidates) {
         const ResolvedPlan plan = changedPlan(context.model, context.plan, changes);
         const FlowResult result = LayoutFlow(context.model, plan).run(context.tp, context.inference);
-        if (!result.fails && !result.wrongOutput)
+        if (result.right())
             return fixOf(context, changes);
     }
     return std::nullopt;

@@ -186,7 +186,7 @@ Mends mends(const LintContext &context, const FlowFinding &finding, bool trainin
         return Mends::Nothing;
     const LayoutFlow flow(context.model, plan);
     const FlowResult forward = flow.run(context.tp, context.inference);
-    const bool runs = !forward.fails && !forward.wrongOutput;
+    const bool runs = forward.right();
     std::set<Place> after = placesOf(context.model, forward);
     if (!training && !after.empty())
         return !after.contains(placeOf(context.model, finding)) && std::ranges::includes(before, after) ? Mends::This

@@ -40,6 +40,7 @@ FlowResult FlowRun::run() {
     judgeOutput(outputs);
     result.fails = m_fails;
     result.wrongOutput = m_wrong && !m_fails;
+    result.untracked = m_untracked && !m_fails;
     if (m_options.gradients && !m_fails) {
         if (!outputs.empty() && outputs.front().gradient >= 0)
             m_tape.set(outputs.front().gradient, GradientKind::complete());
@@ -51,7 +52,8 @@ FlowResult FlowRun::run() {
 }
 
 void FlowRun::judgeOutput(const Values &outputs) {
-    if (outputs.empty() || outputs.front().unknown || !outputs.front().layout.tracked())
+    m_untracked = outputs.empty() || outputs.front().unknown || !outputs.front().layout.tracked();
+    if (m_untracked)
         return;
     Value logits = outputs.front();
     const ModuleIndex producer = logits.origin.value_or(ModuleIndex(0));

@@ -148,6 +148,7 @@ private:
     std::vector<FlowFinding> m_findings;
     bool m_fails = false;
     bool m_wrong = false;
+    bool m_untracked = false; // no logits came out
     std::map<std::pair<std::int64_t, int>, Layout> m_layouts; // (extent, groups); groups 0: full
 };
 

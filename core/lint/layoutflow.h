@@ -99,6 +99,8 @@ struct ParameterGradient {
 struct FlowResult {
     bool fails = false;      // some rank raises
     bool wrongOutput = false; // no rank raises and the output is not what one rank alone computes
+    bool untracked = false;   // the description lost the output on its way: nothing is known
+    bool right() const { return !fails && !wrongOutput && !untracked; }
     std::vector<FlowFinding> findings; // in order of the forward, then of the backward
     std::vector<ParameterGradient> gradients; // of the trainable parameters
 };

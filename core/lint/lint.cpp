@@ -2,23 +2,14 @@
 #include "lint/lint.h"
 
 #include <algorithm>
-#include <fnmatch.h>
 
 #include "lint/lintcontext.h"
+#include "model/trainable.h"
 
 namespace tpscope {
 namespace {
 
 constexpr int largestTp = 64;
-
-// A shell pattern of parameters or of modules; one without wildcards is looked for anywhere in the name.
-bool trains(const std::vector<std::string> &patterns, const std::string &name) {
-    const auto matches = [&](const std::string &pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
-    return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string &pattern) {
-               const bool wild = pattern.find_first_of("*?[") != std::string::npos;
-               return wild ? matches(pattern) || matches(pattern + ".*") : name.find(pattern) != std::string::npos;
-           });
-}
 
 ParameterSync syncOf(const LintOptions &options) {
     if (options.hooks == "none")
@@ -51,7 +42,7 @@ public:
 
     void check() {
         m_context.forward = m_flow.run(m_context.tp, m_context.inference);
-        if (!m_context.forward.fails && !m_context.forward.wrongOutput)
+        if (m_context.forward.right())
             m_context.backward = m_flow.run(m_context.tp, m_context.training);
         findSizes();
     }
@@ -75,8 +66,8 @@ private:
         FlowOptions options = m_context.inference;
         options.stopAtError = true;
         const FlowResult forward = m_flow.run(tp, options);
-        if (forward.fails || forward.wrongOutput || !m_context.options.train || tp == 1)
-            return !forward.fails && !forward.wrongOutput;
+        if (!forward.right() || !m_context.options.train || tp == 1)
+            return forward.right();
         FlowOptions training = m_context.training;
         training.stopAtError = true;
         training.everyLayer = false;
@@ -86,7 +77,7 @@ private:
     std::vector<bool> trainableFlags() const {
         std::vector<bool> flags;
         for (const std::string &name : m_flow.index().parameterNames())
-            flags.push_back(trains(m_context.options.trainable, name));
+            flags.push_back(trains(name, m_context.options.trainable));
         return flags;
     }
 
@@ -105,6 +96,8 @@ Outcome outcomeOf(const LintContext &context, const Findings &findings) {
         return Outcome::ForwardError;
     if (context.forward.wrongOutput)
         return Outcome::WrongLogits;
+    if (context.forward.untracked)
+        return Outcome::NotChecked;
     const bool nothingTrains =
         context.tp > 1 && !context.options.trainable.empty() && context.backward && context.backward->gradients.empty();
     if (context.options.train && context.backward &&

@@ -101,7 +101,7 @@ bool runsRight(const LintContext &context, const ResolvedPlan &plan) {
     options.paddedPrompts = context.options.paddedPrompts;
     options.stopAtError = true;
     const FlowResult result = LayoutFlow(context.model, plan).run(context.tp, options);
-    return !result.fails && !result.wrongOutput;
+    return result.right();
 }
 
 // The last one counts, so deleting the others changes nothing; unless another one makes the plan right.

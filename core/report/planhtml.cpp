@@ -6,8 +6,9 @@
 
 namespace tpscope {
 
-std::string planHtml(const PlanAnalysis &analysis) {
-    const PlanFacts facts = planFacts(analysis);
+std::string planHtml(const PlanAnalysis &analysis) { return planHtml(planFacts(analysis)); }
+
+std::string planHtml(const PlanFacts &facts) {
     std::string body = "<h1>" + escapeHtml(facts.title) + "</h1>\n<p class=\"result\">" + escapeHtml(facts.result) +
                        "</p>\n<p class=\"basis\">" + escapeHtml(facts.basis) + "</p>\n";
     for (const ReportTable &table : facts.tables) {

@@ -3,11 +3,12 @@
 
 #include <string>
 
-#include "session/workspace.h"
+#include "report/planfacts.h"
 
 namespace tpscope {
 
-// The same report as planMarkdown() as one self-contained page: outcome, findings, sharding folded by layer, hooks and graphs. Pure.
+// The same reports as one self-contained page. Pure.
 std::string planHtml(const PlanAnalysis &analysis);
+std::string planHtml(const PlanFacts &facts);
 
 } // namespace tpscope

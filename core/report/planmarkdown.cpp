@@ -5,8 +5,9 @@
 
 namespace tpscope {
 
-std::string planMarkdown(const PlanAnalysis &analysis) {
-    const PlanFacts facts = planFacts(analysis);
+std::string planMarkdown(const PlanAnalysis &analysis) { return planMarkdown(planFacts(analysis)); }
+
+std::string planMarkdown(const PlanFacts &facts) {
     std::string out = "# " + escapeMarkdown(facts.title) + "\n\n**" + escapeMarkdown(facts.result) + "**\n\n" +
                       escapeMarkdown(facts.basis) + "\n";
     for (const ReportTable &table : facts.tables)

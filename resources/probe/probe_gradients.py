@@ -4,7 +4,6 @@ core/run/gradientreport judges. Used by probe_oracle.py."""
 
 import contextlib
 import fnmatch
-import re
 
 import torch
 import torch.distributed as dist
@@ -29,13 +28,15 @@ from probe_error import ProbeError
 from probe_model import module_of
 
 
-def generic(name):
-    return re.sub(r"\.\d+(?=\.|$)", ".*", name)
-
-
 def trains(name, patterns):
+    """As core/model/trainable.h says."""
+
+    def matches(pattern):
+        return fnmatch.fnmatchcase(name, pattern)
+
     return not patterns or any(
-        fnmatch.fnmatchcase(name, pattern) or pattern == generic(name) for pattern in patterns
+        matches(pattern) or matches(f"{pattern}.*") if set(pattern) & set("*?[") else pattern in name
+        for pattern in patterns
     )
 
 

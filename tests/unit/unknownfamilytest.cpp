@@ -86,6 +86,20 @@ private slots:
         QCOMPARE(report.outcome, Outcome::Rejected);
         QVERIFY2(find(report, code::unmatchedKey)->message.find("c_attn") != std::string::npos, told(report).c_str());
     }
+
+    // A description whose flow loses the logits on their way knows nothing of them.
+    void whatIsNotFollowedToItsEndIsNotOk() {
+        auto subject = recorded::load("qwen3");
+        QVERIFY(subject.has_value());
+        LintOptions options;
+        options.train = true;
+        QCOMPARE(lint(subject->model, {}, &subject->builtin, 2, options).outcome, Outcome::Ok);
+        ForwardProgram &root = subject->model.programs.at(subject->model.tree.root().forwardProgram);
+        root.outputs = {Var("lost")};
+        const LintReport report = lint(subject->model, {}, &subject->builtin, 2, options);
+        QCOMPARE(report.outcome, Outcome::NotChecked);
+        QCOMPARE(report.validTpSizes, std::vector<int>{1}); // one rank applies no plan
+    }
 };
 
 QTEST_APPLESS_MAIN(UnknownFamilyTest)
