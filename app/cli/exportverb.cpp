@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <array>
+#include <filesystem>
 #include <iostream>
 
 #include "app/cli/common.h"
@@ -8,6 +9,7 @@
 #include "plan/planwriter.h"
 #include "report/planhtml.h"
 #include "report/planmarkdown.h"
+#include "report/sarif.h"
 
 namespace tpscope::cli {
 namespace {
@@ -26,6 +28,14 @@ PlanAnalysis analysisOf(const Loaded &loaded, const ExportOptions &options) {
     analysis.lint.hooks = name(loaded.hooks);
     analysis.lint.upstream = loaded.upstream();
     return analyze(loaded.workspace, loaded.choice, loaded.tp, analysis);
+}
+
+std::string sarifOf(const Loaded &loaded, const ExportOptions &options) {
+    const PlanAnalysis analysis = analysisOf(loaded, options);
+    const PlanDocument *document = loaded.choice.document ? &*loaded.choice.document : nullptr;
+    return toSarif({{&analysis.lint, document, options.model, loaded.tp}}, TPSCOPE_VERSION,
+                   std::filesystem::current_path())
+        .dump(1);
 }
 
 PlanToWrite planOf(const Loaded &loaded, const ExportOptions &options) {
@@ -47,6 +57,7 @@ constexpr std::array formats{
     Format{"python",
            [](const Loaded &l, const ExportOptions &o) { return toPython(planOf(l, o), {o.model, "run_plan.py"}); }},
     Format{"markdown", [](const Loaded &l, const ExportOptions &o) { return planMarkdown(analysisOf(l, o)); }},
+    Format{"sarif", sarifOf},
     Format{"html", [](const Loaded &l, const ExportOptions &o) { return planHtml(analysisOf(l, o)); }},
 };
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <algorithm>
+#include <deque>
+#include <filesystem>
 #include <iostream>
 
 #include "app/cli/common.h"
@@ -8,6 +10,7 @@
 #include "base/text.h"
 #include "lint/codes.h"
 #include "lint/target.h"
+#include "report/sarif.h"
 #include "run/hardwareprofile.h"
 
 namespace tpscope::cli {
@@ -20,6 +23,15 @@ struct LintVerbOptions : CommonOptions {
     bool clipGradNorm = false;
     std::string device;
     std::string target;
+    std::vector<std::string> files; // plans, each judged by itself; empty: the one of --plan
+    bool sarif() const { return format == "sarif"; }
+};
+
+// One plan and what is said of it.
+struct Judged {
+    Loaded loaded;
+    LintReport report;
+    nlohmann::json cost; // null: no breaks
 };
 
 // "1 2 4", "1 to 64".
@@ -80,36 +92,85 @@ void printText(const Loaded &loaded, const LintReport &report) {
               << " % of the bytes sharded - " << formatBytes(largest) << " on the largest rank\n";
 }
 
-int runLint(const LintVerbOptions &options) {
-    const auto loaded = load(options);
-    if (!loaded)
-        return report(loaded.error());
-    LintOptions lintOptions;
-    lintOptions.train = options.train;
-    lintOptions.microSteps = options.microSteps;
-    lintOptions.attention = options.attention;
-    lintOptions.hooks = name(loaded->hooks);
-    lintOptions.trainable = options.trainable;
-    lintOptions.upstream = loaded->upstream();
-    lintOptions.clipsGradients = options.clipGradNorm;
-    lintOptions.device = options.device;
+Result<LintOptions> lintOptionsOf(const LintVerbOptions &options) {
+    LintOptions out;
+    out.train = options.train;
+    out.microSteps = options.microSteps;
+    out.attention = options.attention;
+    out.trainable = options.trainable;
+    out.clipsGradients = options.clipGradNorm;
+    out.device = options.device;
     if (!options.target.empty()) {
         auto target = loadTarget(options.target);
         if (!target)
-            return cli::report(target.error());
-        lintOptions.target = std::make_shared<const DeploymentTarget>(std::move(*target));
+            return tl::unexpected(target.error());
+        out.target = std::make_shared<const DeploymentTarget>(std::move(*target));
     }
+    return out;
+}
+
+Result<Judged> judge(std::shared_ptr<const Workspace> workspace, const CommonOptions &options,
+                     LintOptions lintOptions) {
+    auto loaded = load(std::move(workspace), options);
+    if (!loaded)
+        return tl::unexpected(loaded.error());
+    lintOptions.hooks = name(loaded->hooks);
+    lintOptions.upstream = loaded->upstream();
     LintReport report =
         lint(loaded->model(), loaded->choice, loaded->workspace->builtinOrNull(), loaded->tp, lintOptions);
-    const nlohmann::json cost = costOfBreaks(*loaded, report);
-    const int exitStatus = report.errors() > 0 ? 1 : 0;
-    if (options.json()) {
-        nlohmann::json json = toJson(report);
-        if (!cost.is_null())
-            json["cost_of_breaks"] = cost;
-        return print(json, exitStatus);
+    nlohmann::json cost = costOfBreaks(*loaded, report);
+    return Judged{std::move(*loaded), std::move(report), std::move(cost)};
+}
+
+nlohmann::json jsonOf(const std::deque<Judged> &all, const LintVerbOptions &options) {
+    nlohmann::json reports = nlohmann::json::array();
+    for (const Judged &judged : all) {
+        reports.push_back(toJson(judged.report));
+        if (!judged.cost.is_null())
+            reports.back()["cost_of_breaks"] = judged.cost;
+        if (!options.files.empty())
+            reports.back()["plan"] = planName(judged.loaded);
     }
-    printText(*loaded, report);
+    return options.files.size() > 1 ? nlohmann::json{{"plans", std::move(reports)}} : reports.at(0);
+}
+
+nlohmann::json sarifOf(const std::deque<Judged> &all, const LintVerbOptions &options) {
+    std::vector<LintedPlan> plans;
+    for (const Judged &judged : all) {
+        const auto &document = judged.loaded.choice.document;
+        plans.push_back({&judged.report, document ? &*document : nullptr, options.model, judged.loaded.tp});
+    }
+    return toSarif(plans, TPSCOPE_VERSION, std::filesystem::current_path());
+}
+
+int runLint(LintVerbOptions options) {
+    const auto lintOptions = lintOptionsOf(options);
+    if (!lintOptions)
+        return report(lintOptions.error());
+    const auto workspace = loadModel(options);
+    if (!workspace)
+        return report(workspace.error());
+    std::deque<Judged> all;
+    int exitStatus = 0;
+    const std::vector<std::string> named = options.files.empty() ? std::vector{options.plan} : options.files;
+    for (const std::string &plan : named) {
+        options.plan = plan;
+        auto judged = judge(*workspace, options, *lintOptions);
+        if (!judged) { // the other plans are judged all the same
+            exitStatus = std::max(exitStatus, report(judged.error()));
+            continue;
+        }
+        exitStatus = std::max(exitStatus, judged->report.errors() > 0 ? 1 : 0);
+        all.push_back(std::move(*judged));
+    }
+    if (all.empty())
+        return exitStatus;
+    if (options.json())
+        return print(jsonOf(all, options), exitStatus);
+    if (options.sarif())
+        return print(sarifOf(all, options), exitStatus);
+    for (const Judged &judged : all)
+        printText(judged.loaded, judged.report);
     return exitStatus;
 }
 
@@ -121,7 +182,8 @@ void addLintVerb(CLI::App &app, int &exitStatus) {
     addModelOption(*verb, *options);
     addPlanOptions(*verb, *options);
     addHookOption(*verb, *options);
-    addFormatOption(*verb, *options);
+    addFormatOption(*verb, *options, {"text", "json", "sarif"});
+    verb->add_option("plans", options->files, "plan files, each judged by itself")->excludes("--plan");
     verb->add_flag("--train", options->train, "check gradients too");
     verb->add_option("--micro-steps", options->microSteps, "backwards accumulated per optimizer step")
         ->check(CLI::Range(1, 1024));
@@ -133,6 +195,8 @@ void addLintVerb(CLI::App &app, int &exitStatus) {
     verb->add_option("--target", options->target,
                      "program the plan is also for: vllm, deepspeed or sglang, or NAME@VERSION");
     verb->footer("Example: tpscope lint --model qwen3-8b --plan my-plan.yaml --tp 4 --train\n"
+                 "         tpscope lint --model qwen3-8b --tp 4 --format sarif plans/a.yaml plans/b.yaml > lint.sarif\n"
+                 "`tpscope explain CODE` says more about a finding.\n"
                  "Exit status: 0 no errors, 1 errors found, 2 unreadable input.");
     verb->callback([options, &exitStatus] { exitStatus = runLint(*options); });
 }
