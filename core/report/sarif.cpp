@@ -145,10 +145,12 @@ json toSarif(const std::vector<LintedPlan> &plans, const std::string &toolVersio
     for (const LintedPlan &plan : plans) {
         json artifact;
         if (plan.document) {
-            artifact = {{"uri", uriOf(plan.document->fileName, workingDirectory)}, {"index", artifacts.size()}};
-            artifacts.push_back({{"location", {{"uri", artifact["uri"]}}},
-                                 {"length", plan.document->text.size()},
-                                 {"encoding", "UTF-8"}});
+            const json uri = uriOf(plan.document->fileName, workingDirectory);
+            json described{{"location", {{"uri", uri}}}, {"length", plan.document->text.size()}, {"encoding", "UTF-8"}};
+            const auto known = std::ranges::find(artifacts, described); // the standard wants each once
+            artifact = {{"uri", uri}, {"index", known - artifacts.begin()}};
+            if (known == artifacts.end())
+                artifacts.push_back(std::move(described));
         }
         addResults(plan, artifact, rules, results);
         facts.push_back(factsOf(plan, artifact));

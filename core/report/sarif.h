@@ -22,7 +22,7 @@ struct LintedPlan {
 // The findings on some plans as one run of a SARIF 2.1.0 log (OASIS, sarif-v2.1.0), for code review tools. Rules are
 // those that have a finding, with the text of their pages. Columns count characters from 1, as in SourceSpan, and
 // byteOffset counts a byte-order mark; fixes with edits become replacements. URIs are relative to workingDirectory
-// (absolute path) for plans below it, file URIs otherwise. Reads the codes' pages; a page that is not there is left out.
+// (absolute path) for plans below it, file URIs otherwise. Reads the codes' pages; one that is not there is left out.
 nlohmann::json toSarif(const std::vector<LintedPlan> &plans, const std::string &toolVersion,
                        const std::filesystem::path &workingDirectory);
 

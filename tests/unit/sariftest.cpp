@@ -200,6 +200,9 @@ private slots:
         const json &run = log["runs"][0];
         QCOMPARE(run["results"].size(), a.report.diagnostics.size() + b.report.diagnostics.size());
         QCOMPARE(run["artifacts"].size(), std::size_t{2});
+        const json twice =
+            toSarif({{&a.report, &a.document, "llama", 2}, {&a.report, &a.document, "llama", 4}}, "1.2.3", "/work/dir");
+        QCOMPARE(twice["runs"][0]["artifacts"].size(), std::size_t{1});
         const json &last = run["results"].back()["locations"][0]["physicalLocation"]["artifactLocation"];
         QCOMPARE(last["uri"].get<std::string>(), std::string("b.yaml"));
         std::vector<std::string> ids;
