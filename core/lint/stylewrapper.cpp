@@ -65,7 +65,9 @@ bool FlowRun::takeInput(ModuleIndex module, const ParallelStyle &style, Values &
         return true;
     Value &input = arguments.front();
     if (tensors == Tensors::Distributed) {
-        if (style.tokenShards && input.flat) { // the second dimension is cut, which are channels here
+        // The second dimension is cut, which are channels here: nothing to a function of each element alone.
+        const bool elementwise = self.parameters.empty() && self.children.empty();
+        if (style.tokenShards && input.flat && !elementwise) {
             fails(FlowCause::SequenceInput, module, "input", side(input, "input", module));
             return false;
         }

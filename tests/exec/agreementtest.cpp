@@ -119,5 +119,11 @@ private slots:
     }
 };
 
-QTEST_APPLESS_MAIN(AgreementTest)
+// Many plans take longer than the five minutes that Qt gives a function.
+int main(int argc, char **argv) {
+    if (!qEnvironmentVariableIsSet("QTEST_FUNCTION_TIMEOUT"))
+        qputenv("QTEST_FUNCTION_TIMEOUT", "7200000");
+    AgreementTest test;
+    return QTest::qExec(&test, argc, argv);
+}
 #include "agreementtest.moc"
