@@ -9,6 +9,7 @@
 #include "plan/planwriter.h"
 #include "report/planhtml.h"
 #include "report/planmarkdown.h"
+#include "report/repro.h"
 #include "report/sarif.h"
 
 namespace tpscope::cli {
@@ -58,6 +59,11 @@ constexpr std::array formats{
            [](const Loaded &l, const ExportOptions &o) { return toPython(planOf(l, o), {o.model, "run_plan.py"}); }},
     Format{"markdown", [](const Loaded &l, const ExportOptions &o) { return planMarkdown(analysisOf(l, o)); }},
     Format{"sarif", sarifOf},
+    Format{"repro",
+           [](const Loaded &l, const ExportOptions &o) {
+               const std::string name = o.out.empty() ? "repro.py" : std::filesystem::path(o.out).filename().string();
+               return toRepro(l.model(), planOf(l, o), name);
+           }},
     Format{"html", [](const Loaded &l, const ExportOptions &o) { return planHtml(analysisOf(l, o)); }},
 };
 
