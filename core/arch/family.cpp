@@ -95,8 +95,12 @@ Result<ModelDescription> describe(const ModelConfig &config, const Upstream &ups
     std::string known;
     for (const Family &family : table)
         known += (known.empty() ? "" : ", ") + std::string(family.modelType);
-    const std::string found = config.modelType().empty() ? "key \"model_type\" is missing"
-                                                         : "model_type \"" + config.modelType() + "\" is not described";
+    const std::string found =
+        config.modelType().empty()
+            ? "key \"model_type\" is missing"
+            : "model_type \"" + config.modelType() +
+                  "\" is not described; with its weights beside it, it is shown by tensor names, and `tpscope verify "
+                  "--backend transformers --tiny --model " + config.fileName() + "` runs a tiny twin of it";
     return fail(ErrorCode::Unsupported, found + "; described families: " + known, Location{config.fileName()});
 }
 
