@@ -152,6 +152,17 @@ std::vector<std::string> summedByDTensor(const ModelDescription &model, const Re
     return names;
 }
 
+void clearGradients(const ShardedModel &weights, TrainingRequest::Between how) {
+    using Between = TrainingRequest::Between;
+    for (const LocalParameter &parameter : weights.parameters()) {
+        at::Tensor &gradient = parameter.tensor.mutable_grad();
+        if (how == Between::SetToNone)
+            gradient.reset();
+        else if (how == Between::SetToZero && gradient.defined())
+            gradient.zero_();
+    }
+}
+
 TrainingResult steps(const ExecutionModel &model, GradientHooks &hooks, const TrainingRequest &request) {
     TrainingResult result;
     result.hooks.afterLoad = hooks.registered();
@@ -160,7 +171,13 @@ TrainingResult steps(const ExecutionModel &model, GradientHooks &hooks, const Tr
     const PromptBatch prompts = PromptBatch::of(request.ids);
     const at::Tensor ids = at::tensor(at::ArrayRef<std::int64_t>(prompts.ids)).view({prompts.rows, prompts.tokens});
     for (int step = 0; step < request.microSteps; ++step) {
-        const at::Tensor loss = lossOf(forward(model, hooks, ids, prompts.padding, request), ids, prompts.padding);
+        if (step > 0)
+            clearGradients(model.weights, request.between);
+        at::Tensor loss;
+        for (int i = 0; i < request.forwardsPerBackward; ++i) {
+            const at::Tensor own = lossOf(forward(model, hooks, ids, prompts.padding, request), ids, prompts.padding);
+            loss = loss.defined() ? loss + own : own;
+        }
         if (step == 0)
             result.hooks.afterFirstForward = hooks.registered();
         backward(loss);

@@ -17,7 +17,10 @@ namespace tpscope {
 
 struct TrainingRequest {
     std::vector<std::vector<std::int64_t>> ids; // prompts, padded on the left; also the labels, shifted by one
-    int microSteps = 1;                         // backwards accumulated into the gradients before they are looked at
+    int microSteps = 1;                         // backwards before the gradients are looked at
+    enum class Between { Accumulate, SetToNone, SetToZero };
+    Between between = Between::Accumulate;      // what happens to the gradients between two of them
+    int forwardsPerBackward = 1;                // of which the losses are summed
     std::vector<std::string> trainable;         // patterns of parameters ("*" any text) that train; empty: all
     HookMode hooks = HookMode::PostAccumulateGrad;
     std::string attention;                      // "" the model's default
