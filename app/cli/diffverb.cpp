@@ -84,8 +84,8 @@ int runDiff(const DiffOptions &options) {
 
 void addDiffVerb(CLI::App &app, int &exitStatus) {
     auto options = std::make_shared<DiffOptions>();
-    CLI::App *verb = app.add_subcommand("diff", "Compare two plans by rule: rules, placements, bytes, collectives, breaks and "
-                                                "outcome per model and size.");
+    CLI::App *verb = app.add_subcommand(
+        "diff", "Compare two plans by rule: rules, placements, bytes, collectives, breaks and outcome per model and size.");
     verb->add_option("old", options->before, "plan file, auto (the model's built-in plan) or none")->required();
     verb->add_option("new", options->after, "plan file, auto or none")->required();
     verb->add_option("--model", options->models, "models to look at: folders, config.json files or bundled names")

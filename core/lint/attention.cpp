@@ -187,7 +187,9 @@ Value FlowRun::attend(const Operation &operation, std::string_view label, const 
             sides.push_back(std::move(s));
     Value y = q;
     y.wrong = q.wrong || k.wrong || v.wrong;
-    const auto dimOf = [&](const Value &value) { return std::max<std::int64_t>(1, value.headDim > 0 ? value.headDim : q.headDim); };
+    const auto dimOf = [&](const Value &value) {
+        return std::max<std::int64_t>(1, value.headDim > 0 ? value.headDim : q.headDim);
+    };
     const HeadDims dims{dimOf(q), dimOf(k), dimOf(v)};
     y.headDim = dims.query;
     const HeadsMet met = meetEverywhere(q.layout, k.layout, v.layout, byCounts, groups, dims);

@@ -189,7 +189,8 @@ bool becameWorse(const SizeDiff &row) { return row.before.outcome == Outcome::Ok
 } // namespace
 
 bool PlanDiff::worse() const {
-    return std::ranges::any_of(models, [](const ModelDiff &model) { return std::ranges::any_of(model.sizes, becameWorse); });
+    return std::ranges::any_of(
+        models, [](const ModelDiff &model) { return std::ranges::any_of(model.sizes, becameWorse); });
 }
 
 ModelDiff diffPlans(const std::shared_ptr<const Workspace> &workspace, const std::string &model,

@@ -7,7 +7,7 @@
 namespace tpscope {
 namespace {
 
-constexpr std::string_view script = R"PY(# What transformers does with a tensor-parallel plan, against one process: logits, gradients, graph breaks.
+constexpr std::string_view script = R"PY(# A tensor-parallel plan against one process: logits, gradients, graph breaks.
 #   torchrun --nproc-per-node @RANKS@ @FILE@ [MODEL FOLDER]
 # Without a folder: the config below, with at most 2 layers, and random weights. Needs torch and transformers only.
 import json

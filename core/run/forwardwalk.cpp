@@ -26,7 +26,8 @@ public:
     // training: collectives of a backward are noted as well, beside those of the forward.
     RankWalk(const ModelDescription &model, const ResolvedPlan &plan, const ShardLayout &layout, Rank rank,
              bool training = false)
-        : m_model(model), m_plan(plan), m_rank(rank), m_training(training), m_elementBytes(static_cast<double>(elementSize(model.dtype))) {
+        : m_model(model), m_plan(plan), m_rank(rank), m_training(training),
+          m_elementBytes(static_cast<double>(elementSize(model.dtype))) {
         for (const ParameterShard &shard : layout.parameters)
             m_shards.emplace(shard.name, &shard);
         for (const Tie &tie : model.tree.ties)

@@ -53,6 +53,8 @@ json collectivesOf(const OracleReport &report) {
 }
 
 json contextOf(const OracleReport &report, const OracleRequest &request) {
+    // A plan refused at load is not run: that verdict is lint's.
+    const bool byRule = report.failedStage == oracle::loadStage && request.config.backend == Backend::Gloo;
     json out{{"model", request.config.modelArgument},
              {"plan", request.config.planArgument},
              {"tp", request.config.tp},
@@ -61,8 +63,7 @@ json contextOf(const OracleReport &report, const OracleRequest &request) {
              {"trainable", request.trainable},
              {"gradient_checkpointing", request.gradientCheckpointing},
              {"backend", name(request.config.backend)},
-             // A plan refused at load is not run: that verdict is lint's.
-             {"source", report.failedStage == oracle::loadStage && request.config.backend == Backend::Gloo ? name(Source::Predicted) : name(Source::Measured)},
+             {"source", name(byRule ? Source::Predicted : Source::Measured)},
              {"attention", report.attention},
              {"dtype", report.dtype},
              {"statements", report.statements},

@@ -25,7 +25,7 @@ private slots:
     void aRankCopiesItsShardsBytes_data() {
         QTest::addColumn<QString>("model");
         QTest::addColumn<int>("tp");
-        for (const char *model : {"llama", "qwen3", "mixtral", "phi3", "gpt_oss", "deepseek_v3"}) // sharded ones among them
+        for (const char *model : {"llama", "qwen3", "mixtral", "phi3", "gpt_oss", "deepseek_v3"}) // one is in two files
             for (const int tp : {1, 2})
                 QTest::addRow("%s tp %d", model, tp) << model << tp;
     }
@@ -42,7 +42,7 @@ private slots:
         QVERIFY2(run.exitCode == 0, run.err);
         const qint64 own = shard.json()["bytes_per_rank"].toArray().first().toInteger();
         QCOMPARE(note(run, "shard_bytes_rank_0"), own);
-        // Beside its parameters a rank reads the buffers of the checkpoint (a router's correction), which nobody shards.
+        // A rank also reads the checkpoint's buffers (a router's correction), which nobody shards.
         const qint64 read = note(run, "bytes_read_rank_0");
         QVERIFY2(read >= own && read <= own + 4096, qPrintable(QString("%1 read of %2").arg(read).arg(own)));
     }
