@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/convert.h"
 #include "model/weightsource.h"
+#include "report/planfacts.h"
 
 namespace tpscope::cli {
 namespace {
@@ -24,13 +25,6 @@ nlohmann::json placementJson(const Placement &placement) {
         out["dim"] = placement.dim;
     if (placement.kind == PlacementKind::StridedShard)
         out["split_factor"] = placement.splitFactor;
-    return out;
-}
-
-std::string placementText(const Placement &placement) {
-    std::string out(name(placement.kind));
-    if (placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard)
-        out += "(" + std::to_string(placement.dim) + ")";
     return out;
 }
 

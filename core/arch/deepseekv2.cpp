@@ -36,17 +36,7 @@ Result<ModelDescription> describeDeepseekV2(const ModelConfig &config, const Ups
         return reads.error();
     blocks::nameExperts(moe, facts.prefix, "Moe", "TopkRouter");
     moe.scaledSoftmax = moe.routerF32 = true;
-    facts.headDim = latent.rope;
-    facts.addAttention = [latent](blocks::Builder &b, ModuleIndex layer, std::int64_t index) {
-        blocks::addLatentAttention(b, layer, index, latent);
-    };
-    facts.addMlp = [moe, dense](blocks::Builder &b, ModuleIndex layer, std::int64_t index) {
-        if (index < dense)
-            return false;
-        blocks::addSparseMoe(b, layer, "mlp", moe);
-        return true;
-    };
-    facts.causalLmDeprecateKwarg = blocks::DecoratorPlace::Innermost;
+    blocks::useLatentMoe(facts, latent, moe, dense);
     return blocks::describeDecoder(config, upstream, facts);
 }
 

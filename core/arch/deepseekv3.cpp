@@ -17,17 +17,7 @@ Result<ModelDescription> describeDeepseekV3(const ModelConfig &config, const Ups
     const std::int64_t dense = reads.integer("first_k_dense_replace", 3);
     if (reads.failed())
         return reads.error();
-    facts.headDim = latent.rope;
-    facts.addAttention = [latent](blocks::Builder &b, ModuleIndex layer, std::int64_t index) {
-        blocks::addLatentAttention(b, layer, index, latent);
-    };
-    facts.addMlp = [moe, dense](blocks::Builder &b, ModuleIndex layer, std::int64_t index) {
-        if (index < dense)
-            return false;
-        blocks::addSparseMoe(b, layer, "mlp", moe);
-        return true;
-    };
-    facts.causalLmDeprecateKwarg = blocks::DecoratorPlace::Innermost;
+    blocks::useLatentMoe(facts, latent, moe, dense);
     return blocks::describeDecoder(config, upstream, facts);
 }
 

@@ -122,4 +122,18 @@ LatentAttention readLatentAttention(const ModelConfig &config, ConfigReads &read
     return l;
 }
 
+void useLatentMoe(DecoderFacts &facts, const LatentAttention &latent, const MoeFacts &moe, std::int64_t dense) {
+    facts.headDim = latent.rope;
+    facts.addAttention = [latent](Builder &b, ModuleIndex layer, std::int64_t index) {
+        addLatentAttention(b, layer, index, latent);
+    };
+    facts.addMlp = [moe, dense](Builder &b, ModuleIndex layer, std::int64_t index) {
+        if (index < dense)
+            return false;
+        addSparseMoe(b, layer, "mlp", moe);
+        return true;
+    };
+    facts.causalLmDeprecateKwarg = DecoratorPlace::Innermost;
+}
+
 } // namespace tpscope::blocks

@@ -27,5 +27,8 @@ struct LatentWidths {
 LatentAttention readLatentAttention(const ModelConfig &config, ConfigReads &reads, const LatentWidths &defaults = {});
 // self_attn of a layer, with its programs.
 void addLatentAttention(Builder &b, ModuleIndex layer, std::int64_t index, const LatentAttention &l);
+// DeepSeek's decoder layers, and of those who took them over: latent attention, then a dense MLP in the first `dense`
+// layers and experts in the others.
+void useLatentMoe(DecoderFacts &facts, const LatentAttention &latent, const MoeFacts &moe, std::int64_t dense);
 
 } // namespace tpscope::blocks

@@ -14,13 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string placementText(const Placement &placement) {
-    std::string out(name(placement.kind));
-    if (placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard)
-        out += "(" + std::to_string(placement.dim) + ")";
-    return out;
-}
-
 PlanAtSize atSize(const PlanAnalysis &analysis) {
     PlanAtSize out;
     out.outcome = analysis.lint.outcome;

@@ -22,13 +22,6 @@ std::string sizes(const std::vector<int> &tpSizes) {
     return out.empty() ? "none" : out;
 }
 
-std::string placementText(const ParameterShard &shard) {
-    std::string out(name(shard.placement.kind));
-    if (shard.dim >= 0)
-        out += "(" + std::to_string(shard.placement.dim) + ")";
-    return out;
-}
-
 ReportTable findings(const LintReport &report) {
     ReportTable table{"Findings", "", {"severity", "code", "line", "rule", "what and why", "fix"}, {}};
     for (const Diagnostic &diagnostic : report.diagnostics)
@@ -45,7 +38,7 @@ ReportTable sharding(const ShardLayout &layout) {
     std::vector<std::vector<std::string>> &rows = table.rows;
     for (const ParameterShard &shard : layout.parameters) {
         std::vector<std::string> row{genericName(shard.name), "1", shard.style.empty() ? "-" : shard.style,
-                                     placementText(shard), toText(shard.globalShape),
+                                     placementText(shard.placement), toText(shard.globalShape),
                                      toText(shard.localShapes.front())};
         const auto same = std::ranges::find_if(rows, [&](const std::vector<std::string> &other) {
             return other[0] == row[0] && std::equal(other.begin() + 2, other.end(), row.begin() + 2);
@@ -89,6 +82,13 @@ ReportTable breaks(const GraphCapture &capture) {
 }
 
 } // namespace
+
+std::string placementText(const Placement &placement) {
+    std::string out(name(placement.kind));
+    if (placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard)
+        out += "(" + std::to_string(placement.dim) + ")";
+    return out;
+}
 
 PlanFacts planFacts(const PlanAnalysis &analysis) {
     PlanFacts facts;

@@ -26,4 +26,7 @@ struct PlanFacts {
 
 PlanFacts planFacts(const PlanAnalysis &analysis);
 
+// "Shard(0)", "StridedShard(1)", "Replicate".
+std::string placementText(const Placement &placement);
+
 } // namespace tpscope
